@@ -1,0 +1,91 @@
+#pragma once
+// Things chosen by name with parameters of their own (schemes, extensions), as a config writes them: "rope", or {"scheme": "rope", "base": 10000}.
+// An Info has: name, aliases, title, paper, resolve(json, reader) and describe().
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/schema.h"
+
+namespace posenc {
+
+/// A choice as read: canonical name, and parameters with every default written out.
+struct Registered {
+  std::string name;
+  Json parameters = Json::object();
+};
+
+template <class Info>
+const Info* find_registered(const std::vector<Info>& all, const std::string& name_or_alias) {
+  for (const Info& info : all) {
+    if (info.name == name_or_alias) return &info;
+    if (std::find(info.aliases.begin(), info.aliases.end(), name_or_alias) != info.aliases.end()) return &info;
+  }
+  return nullptr;
+}
+
+/// Records a problem that lists what there is and the nearest spelling.
+template <class Info>
+void unknown_name(const std::vector<Info>& all, const std::string& kind, const std::string& name, const Reader& reader) {
+  std::vector<std::string> spellings;
+  std::string list;
+  for (const Info& info : all) {
+    spellings.push_back(info.name);
+    spellings.insert(spellings.end(), info.aliases.begin(), info.aliases.end());
+    list += (list.empty() ? "" : ", ") + info.name;
+  }
+  const std::string nearest = nearest_name(name, spellings);
+  reader.problem("no " + kind + " is called \"" + name + "\"" + (nearest.empty() ? "" : " (did you mean \"" + nearest + "\"?)") + "; there are " + list);
+}
+
+/// `key` is the member that holds the name ("scheme"), `kind` what messages call the thing.
+template <class Info>
+bool read_registered(const std::vector<Info>& all, const std::string& key, const std::string& kind, const Json& j, Registered& out,
+                     const Reader& reader) {
+  const std::size_t before = reader.problem_count();
+  Json parameters = Json::object();
+  Json name = j;
+  if (j.is_object()) {
+    parameters = j;
+    parameters.erase(key);
+    name = j.contains(key) ? j[key] : Json();
+  }
+  if (!name.is_string()) {
+    reader.problem("expected the name of a " + kind + ", or an object such as {\"" + key + "\": \"" + all.front().name + "\"}");
+    return false;
+  }
+  const Info* info = find_registered(all, name.get<std::string>());
+  if (!info) return unknown_name(all, kind, name.get<std::string>(), reader), false;
+  out = {info->name, info->resolve(parameters, reader)};
+  return reader.problem_count() == before;
+}
+
+inline Json write_registered(const std::string& key, const Registered& value) {
+  Json object = {{key, value.name}};
+  object.update(value.parameters);
+  return object;
+}
+
+/// JSON Schema: any of the names, or one object form per thing.
+template <class Info>
+Json describe_registered(const std::vector<Info>& all, const std::string& key) {
+  Json options = Json::array({Json::object()});
+  Json every_name = Json::array();
+  for (const Info& info : all) {
+    Json names = Json::array({info.name});
+    for (const std::string& alias : info.aliases) names.push_back(alias);
+    every_name.insert(every_name.end(), names.begin(), names.end());
+    Json object = info.describe();
+    Json properties = {{key, {{"enum", names}, {"description", info.title + " (" + info.paper + ")"}}}};
+    properties.update(object["properties"]);
+    object["title"] = info.title;
+    object["properties"] = std::move(properties);
+    object["required"] = Json::array({key});
+    options.push_back(std::move(object));
+  }
+  options[0] = {{"enum", std::move(every_name)}};
+  return {{"anyOf", std::move(options)}};
+}
+
+}  // namespace posenc

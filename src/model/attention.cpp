@@ -1,0 +1,143 @@
+#include "model/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace posenc {
+namespace {
+
+/// masked_bias when neighbouring positions are `spacing` apart: the entry depends on i − j alone, so one row of Q + K − 1 numbers holds them all.
+Tensor toeplitz_bias(const Scheme& scheme, const Frame& frame, torch::ScalarType dtype) {
+  const std::int64_t queries = frame.query_count(), keys = frame.key_count();
+  const std::int64_t farthest = frame.first_query + queries - 1;
+  const Tensor steps = torch::arange(farthest, farthest - queries - keys + 1, -1, torch::kFloat64);  // i − j of column c: farthest − c
+  Tensor row = scheme.distance_bias(steps.clamp_min(0) * frame.queries.spacing);                     // [H, Q+K−1]
+  row = row.defined() ? row.to(dtype) : torch::zeros({1, steps.size(0)}, dtype);
+  row = row.masked_fill(steps < 0, -std::numeric_limits<double>::infinity());
+  return row.unfold(1, keys, 1).flip(1);  // window r is query Q − 1 − r → [H or 1, Q, K]
+}
+
+Tensor unseen(const Frame& frame) {
+  const Tensor query = torch::arange(frame.first_query, frame.first_query + frame.query_count());
+  return torch::arange(frame.key_count()).unsqueeze(0) > query.unsqueeze(1);  // [Q, K]
+}
+
+Tensor reference(const Scheme& scheme, bool content_dependent, const Content& c, const Frame& frame, const Tensor& bias) {
+  const auto batch = c.q.size(0), heads = c.q.size(1), queries = c.q.size(2), width = c.q.size(3), keys = c.k.size(2);
+  const double scale = 1 / std::sqrt(static_cast<double>(width));
+  const Tensor q = c.q.reshape({batch * heads, queries, width});
+  const Tensor k = c.k.reshape({batch * heads, keys, width});
+  const Tensor base = bias.unsqueeze(0).expand({batch, heads, queries, keys}).reshape({batch * heads, queries, keys});
+  Tensor s = torch::baddbmm(base, q, k.transpose(1, 2), 1, scale).view({batch, heads, queries, keys});  // [B, H, Q, K]
+  if (content_dependent) s = scheme.score(s, c, frame).masked_fill(unseen(frame), -std::numeric_limits<double>::infinity());
+  const Tensor weights = scheme.weights(s);  // [B, H, Q, K]
+  return scheme.mix(torch::matmul(weights, c.v), weights, frame);  // [B, H, Q, D]
+}
+
+/// One block of queries, whose logits are recomputed in backward.
+struct Block : torch::CustomClassHolder {
+  Block(const Scheme& s, bool dependent, Frame f) : scheme(&s), content_dependent(dependent), frame(std::move(f)) {}
+  const Scheme* scheme;
+  bool content_dependent;
+  Frame frame;
+
+  Tensor operator()(const Content& c) const {
+    return reference(*scheme, content_dependent, c, frame, masked_bias(*scheme, frame, c.q.scalar_type()));
+  }
+};
+
+class RecomputedBlock : public torch::autograd::Function<RecomputedBlock> {
+ public:
+  /// inputs: q, k, v, x, then the scheme's parameters.
+  static Tensor forward(torch::autograd::AutogradContext* ctx, const c10::intrusive_ptr<Block>& block, at::TensorList inputs) {
+    ctx->saved_data["block"] = torch::IValue::make_capsule(block);
+    ctx->save_for_backward(inputs.vec());
+    return (*block)({inputs[0], inputs[1], inputs[2], inputs[3]});
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+    const auto block = c10::static_intrusive_pointer_cast<Block>(ctx->saved_data["block"].toCapsule());
+    auto saved = ctx->get_saved_variables();
+    std::vector<Tensor> inputs;
+    const torch::AutoGradMode grad_mode(true);
+    for (std::size_t i = 0; i < saved.size(); ++i) {  // content is cut off the graph; parameters are leaves already
+      inputs.push_back(i < 4 && saved[i].requires_grad() ? saved[i].detach().requires_grad_() : saved[i]);
+    }
+    const Tensor y = (*block)({inputs[0], inputs[1], inputs[2], inputs[3]});
+    std::vector<Tensor> wanted;
+    for (const Tensor& input : inputs) {
+      if (input.requires_grad()) wanted.push_back(input);
+    }
+    const auto found = torch::autograd::grad({y}, wanted, {grads[0]}, /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+    torch::autograd::variable_list out(1);  // nothing for `block`
+    std::size_t next = 0;
+    for (const Tensor& input : inputs) out.push_back(input.requires_grad() ? found[next++] : Tensor());
+    return out;
+  }
+};
+
+Tensor blocked(const Scheme& scheme, bool content_dependent, const Content& c, const Frame& frame, std::int64_t rows) {
+  std::vector<Tensor> blocks;
+  const std::vector<Tensor> parameters = scheme.parameters();
+  for (std::int64_t begin = 0; begin < frame.query_count(); begin += rows) {
+    const std::int64_t end = std::min(begin + rows, frame.query_count());
+    const std::int64_t keys = frame.first_query + end;  // the last query of the block sees these
+    const Frame part{frame.queries.slice(begin, end), frame.keys.slice(0, keys), frame.first_query + begin, frame.train_length};
+    std::vector<Tensor> inputs = {c.q.slice(2, begin, end), c.k.slice(2, 0, keys), c.v.slice(2, 0, keys), c.x.slice(1, 0, keys)};
+    inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+    const auto block = c10::make_intrusive<Block>(scheme, content_dependent, part);
+    blocks.push_back(torch::GradMode::is_enabled() ? RecomputedBlock::apply(block, at::TensorList(inputs))
+                                                   : (*block)({inputs[0], inputs[1], inputs[2], inputs[3]}));
+  }
+  return torch::cat(blocks, 2);  // [B, H, Q, D]
+}
+
+}  // namespace
+
+AttentionPath attention_path(const std::string& name) {
+  if (name == "reference") return AttentionPath::kReference;
+  if (name == "blocked") return AttentionPath::kBlocked;
+  POSENC_CHECK(name == "auto", "no attention path is called " + name);
+  return AttentionPath::kAuto;
+}
+
+const char* attention_path_name(AttentionPath path) {
+  if (path == AttentionPath::kReference) return "reference";
+  return path == AttentionPath::kBlocked ? "blocked" : "auto";
+}
+
+Tensor masked_bias(const Scheme& scheme, const Frame& frame, torch::ScalarType dtype) {
+  if (!scheme.dense_bias() && frame.queries.spacing > 0) return toeplitz_bias(scheme, frame, dtype);
+  const Tensor bias = scheme.bias(frame);
+  const Tensor whole = bias.defined() ? bias.to(dtype) : torch::zeros({1, frame.query_count(), frame.key_count()}, dtype);
+  return whole.masked_fill(unseen(frame), -std::numeric_limits<double>::infinity());
+}
+
+std::int64_t attention_block_rows(const LogitsShape& shape, bool training) {
+  const std::int64_t limit = training ? kTrainingLogitsBytes : kInferenceLogitsBytes;
+  return std::clamp<std::int64_t>(limit / shape.row_bytes(), 1, shape.queries);
+}
+
+AttentionPath choose_attention(AttentionPath wanted, const LogitsShape& shape, bool training) {
+  if (wanted != AttentionPath::kAuto) return wanted;
+  return attention_block_rows(shape, training) < shape.queries ? AttentionPath::kBlocked : AttentionPath::kReference;
+}
+
+AttentionPlan::AttentionPlan(const Scheme& scheme, bool content_dependent, Frame frame, AttentionPath path,
+                             const torch::TensorOptions& options, std::int64_t batch, std::int64_t heads, std::int64_t block_rows)
+    : scheme_(&scheme), content_dependent_(content_dependent), frame_(std::move(frame)) {
+  const auto dtype = torch::typeMetaToScalarType(options.dtype());
+  const LogitsShape shape{batch, heads, frame_.query_count(), frame_.key_count(), static_cast<std::int64_t>(torch::elementSize(dtype))};
+  path_ = choose_attention(path, shape, torch::GradMode::is_enabled());
+  block_rows_ = block_rows > 0 ? block_rows : attention_block_rows(shape, torch::GradMode::is_enabled());
+  if (path_ == AttentionPath::kReference) bias_ = masked_bias(scheme, frame_, dtype);
+}
+
+Tensor AttentionPlan::operator()(const Content& content) const {
+  if (path_ == AttentionPath::kReference) return reference(*scheme_, content_dependent_, content, frame_, bias_);
+  return blocked(*scheme_, content_dependent_, content, frame_, block_rows_);
+}
+
+}  // namespace posenc

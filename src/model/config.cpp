@@ -1,0 +1,69 @@
+#include "model/config.h"
+
+namespace posenc {
+namespace {
+
+std::string divisors_near(std::int64_t n, std::int64_t wanted) {
+  std::int64_t below = std::min(wanted, n), above = wanted;
+  while (below > 1 && n % below != 0) --below;
+  while (above < n && n % above != 0) ++above;
+  below = std::max<std::int64_t>(below, 1);
+  if (above > n || n % above != 0 || below == above) return std::to_string(below);
+  return std::to_string(below) + " or " + std::to_string(above);
+}
+
+void check_sizes(const ModelConfig& m, const Reader& reader) {
+  const auto text = [](std::int64_t n) { return std::to_string(n); };
+  if (!m.head_dim && m.d_model % m.heads != 0) {
+    reader.problem("heads", text(m.heads) + " does not divide d_model " + text(m.d_model) + " (try " + divisors_near(m.d_model, m.heads) +
+                                ", or give head_dim)");
+  }
+  if (m.kv_heads && (*m.kv_heads > m.heads || m.heads % *m.kv_heads != 0)) {
+    reader.problem("kv_heads", text(*m.kv_heads) + " does not divide heads " + text(m.heads) + " (try " + divisors_near(m.heads, *m.kv_heads) + ")");
+  }
+}
+
+}  // namespace
+
+template <>
+const Schema<ModelConfig>& schema<ModelConfig>() {
+  static const Schema<ModelConfig> table =
+      Schema<ModelConfig>("model")
+          .field("kind", &ModelConfig::kind, "architecture").choices({"transformer"})
+          .field("layers", &ModelConfig::layers, "transformer blocks").range(1, 1000)
+          .field("d_model", &ModelConfig::d_model, "width of the residual stream").range(1, 65536)
+          .field("heads", &ModelConfig::heads, "query heads").range(1, 1024)
+          .field("kv_heads", &ModelConfig::kv_heads, "key/value heads (grouped-query attention); null: heads").range(1, 1024)
+          .field("head_dim", &ModelConfig::head_dim, "width of a head; null: d_model / heads").range(1, 4096)
+          .field("d_ff", &ModelConfig::d_ff, "width of the MLP; null: 4 d_model").range(1, 1 << 20)
+          .field("norm", &ModelConfig::norm, "normalisation before attention, MLP and head").choices({"rmsnorm", "layernorm"})
+          .field("norm_eps", &ModelConfig::norm_eps, "added to the variance").above(0).at_most(1)
+          .field("activation", &ModelConfig::activation, "gelu is the exact one, gelu_tanh GPT-2's; swiglu has a third matrix")
+          .choices({"gelu", "gelu_tanh", "swiglu", "relu"})
+          .field("bias", &ModelConfig::bias, "biases in linear layers and layernorm")
+          .field("dropout", &ModelConfig::dropout, "on embeddings, attention output and MLP output, in training").range(0, 0.99)
+          .field("tie_embeddings", &ModelConfig::tie_embeddings, "the output head is the token embedding")
+          .field("position", &ModelConfig::position, "positional scheme: a name, or {\"scheme\": name, …its parameters}").required()
+          .check([](const ModelConfig& m, const Reader& r) { check_sizes(m, r); });
+  return table;
+}
+
+void ModelConfig::resolve() {
+  if (!kv_heads) kv_heads = heads;
+  if (!head_dim) head_dim = d_model / heads;
+  if (!d_ff) d_ff = 4 * d_model;
+}
+
+ModelShape ModelConfig::shape(std::int64_t train_length) const {
+  return {layers, d_model, heads, kv_heads.value_or(heads), head_dim.value_or(d_model / heads), train_length};
+}
+
+bool Codec<PositionConfig>::read(const Json& j, PositionConfig& out, const FieldRule&, const Reader& reader) {
+  return read_registered(schemes(), "scheme", "scheme", j, out, reader);
+}
+
+Json Codec<PositionConfig>::write(const PositionConfig& value) { return write_registered("scheme", value); }
+
+Json Codec<PositionConfig>::describe(const FieldRule&) { return describe_registered(schemes(), "scheme"); }
+
+}  // namespace posenc

@@ -1,0 +1,53 @@
+#pragma once
+// A language model: token ids in, one distribution over the next token per position out. The head is apart from the body, so that evaluation computes
+// logits of scored positions only.
+//
+//   auto model = make_model(config, vocab, shape);   model->initialise(seed);
+//   Tensor h = model->hidden(tokens, pass);          // [B, T, C]
+//   Tensor l = model->logits(h);                     // [B, T, V]
+//
+// Forward keeps no state; several threads may call it on one model at once.
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "extend/extension.h"
+#include "model/attention.h"
+#include "model/config.h"
+
+namespace posenc {
+
+/// How one forward is to be computed.
+struct Pass {
+  AttentionPath attention = AttentionPath::kAuto;
+  const Extension* extension = nullptr;       ///< of positions, at inference
+  std::optional<torch::Generator> dropout;  ///< draws the dropout masks; none: no dropout
+  std::int64_t first_position = 0;            ///< position of the first token
+  std::int64_t block_rows = 0;                ///< queries per block of the blocked path; 0: by size
+};
+
+class LanguageModel : public torch::nn::Module {
+ public:
+  /// tokens [B, T] int64 → [B, T, C], normalised and ready for logits().
+  virtual Tensor hidden(const Tensor& tokens, const Pass& pass) const = 0;
+  /// [..., C] → [..., V].
+  virtual Tensor logits(const Tensor& hidden) const = 0;
+  /// Fills every parameter; each from a stream of its own, named for it, so that one more parameter changes no other.
+  virtual void initialise(std::uint64_t seed) = 0;
+  /// Why a window of `length` inputs cannot be represented ("" when it can), with both numbers.
+  virtual std::string refusal(std::int64_t length, const Extension* extension) const = 0;
+  /// Trained numbers, each once.
+  std::int64_t parameter_count() const;
+};
+
+/// Builds the model that `config` (resolved) names, parameters not yet filled. `dtype` is of parameters and activations.
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::int64_t vocab, std::int64_t train_length,
+                                          torch::ScalarType dtype = torch::kFloat32);
+
+/// −log p(target) of every position: hidden [n, C], targets [n] int64 → [n] float64. Logits are formed in chunks of rows.
+Tensor target_nll(const LanguageModel& model, const Tensor& hidden, const Tensor& targets);
+
+}  // namespace posenc

@@ -1,0 +1,88 @@
+#include "train/loop.h"
+
+#include <chrono>
+
+#include "core/rng.h"
+#include "train/schedule.h"
+#include "train/step.h"
+
+namespace posenc {
+namespace {
+
+/// Seconds since the last call.
+class Stopwatch {
+ public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// Why the run must stop after this step, or "".
+std::string divergence(const StepResult& result, LoopState& state) {
+  if (!result.finite) return std::string(std::isfinite(result.loss) ? "gradient" : "loss") + " is not finite at step " + std::to_string(state.step + 1);
+  if (state.step == 0) state.first_loss = result.loss;
+  state.bad_steps = result.loss > kDivergedLoss * state.first_loss ? state.bad_steps + 1 : 0;
+  if (state.bad_steps < kDivergedSteps) return "";
+  return "loss above " + std::to_string(static_cast<int>(kDivergedLoss)) + " times the first for " + std::to_string(kDivergedSteps) + " steps, at step " +
+         std::to_string(state.step + 1);
+}
+
+}  // namespace
+
+std::pair<Tensor, Tensor> gather_batch(const Split& data, const std::vector<std::int64_t>& starts, std::int64_t length) {
+  const auto rows = static_cast<std::int64_t>(starts.size());
+  Tensor windows = torch::empty({rows, length + 1}, torch::kInt64);
+  auto* out = windows.data_ptr<std::int64_t>();
+  for (const std::int64_t start : starts) out = std::copy_n(data.tokens.begin() + start, length + 1, out);
+  return {windows.slice(1, 0, length), windows.slice(1, 1, length + 1)};
+}
+
+TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const Split& data, const TrainSettings& settings, LoopState& state,
+                   const TrainHooks& hooks) {
+  const TrainConfig& c = settings.config;
+  StepOptions options;
+  options.grad_clip = c.grad_clip;
+  options.micro_batch = c.micro_batch();
+  options.threads = settings.threads;
+  options.attention = settings.attention;
+  options.dropout = settings.dropout;
+  Stopwatch watch;
+  std::int64_t last_log = state.step, last_saved = -1;
+  while (state.step < c.steps) {
+    const auto starts = batch_starts(settings.seed, state.step, c.sequences(), static_cast<std::int64_t>(data.tokens.size()), c.length);
+    const auto [inputs, targets] = gather_batch(data, starts, c.length);
+    options.lr = learning_rate(c, state.step);
+    options.dropout_seed = derive_seed(settings.seed, "dropout", static_cast<std::uint64_t>(state.step));
+    const StepResult result = train_step(model, optimizer, inputs, targets, options);
+    const std::string reason = divergence(result, state);
+    if (!reason.empty()) return {TrainStatus::kDiverged, state.step, reason};
+    ++state.step;
+    hooks.progress(state.step, result.loss);
+    const bool last = state.step == c.steps;
+    const bool validates = c.eval_every > 0 && state.step % c.eval_every == 0;
+    if (last || validates || state.step % c.log_every == 0) {
+      const double rate = static_cast<double>((state.step - last_log) * c.batch_tokens) / watch.lap();
+      last_log = state.step;
+      StepMetrics metrics{state.step, result.loss, options.lr, result.grad_norm, rate, std::nullopt};
+      if (validates) metrics.valid_loss = hooks.validate();
+      hooks.log(metrics);
+      watch.lap();
+    }
+    const bool stop = hooks.stop();
+    if (last || stop || (c.checkpoint_every > 0 && state.step % c.checkpoint_every == 0)) {
+      hooks.checkpoint(state.step);
+      last_saved = state.step;
+    }
+    if (stop && !last) return {TrainStatus::kStopped, state.step, ""};
+  }
+  if (last_saved < 0 && state.step == 0) hooks.checkpoint(0);  // a run of no steps still leaves its weights
+  return {TrainStatus::kFinished, state.step, ""};
+}
+
+}  // namespace posenc

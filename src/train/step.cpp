@@ -1,0 +1,85 @@
+#include "train/step.h"
+
+#include <cmath>
+#include <condition_variable>
+#include <mutex>
+
+#include "core/parallel.h"
+#include "core/rng.h"
+
+namespace posenc {
+namespace {
+
+/// Adds up what the pieces bring in the order of the pieces, whichever thread finishes first; holds one running sum.
+class OrderedSum {
+ public:
+  void add(std::int64_t piece, double loss, std::vector<Tensor> grads) {
+    std::unique_lock lock(mutex_);
+    turn_.wait(lock, [&] { return next_ == piece || failed_; });
+    if (failed_) return;
+    const torch::NoGradGuard no_grad;
+    loss_ += loss;
+    if (piece == 0) {
+      grads_ = std::move(grads);
+    } else {
+      for (std::size_t i = 0; i < grads_.size(); ++i) grads_[i].add_(grads[i]);
+    }
+    ++next_;
+    turn_.notify_all();
+  }
+  /// Lets the others go when a piece will never come.
+  void fail() {
+    const std::lock_guard lock(mutex_);
+    failed_ = true;
+    turn_.notify_all();
+  }
+  double loss() const { return loss_; }
+  const std::vector<Tensor>& grads() const { return grads_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  std::int64_t next_ = 0;
+  bool failed_ = false;
+  double loss_ = 0;
+  std::vector<Tensor> grads_;
+};
+
+void add_piece(const LanguageModel& model, const std::vector<Tensor>& parameters, const Tensor& inputs, const Tensor& targets, std::int64_t piece,
+               const StepOptions& options, OrderedSum& sum) {
+  at::set_num_threads(1);  // per thread: parallelism is over pieces
+  const std::int64_t begin = piece * options.micro_batch, end = std::min(begin + options.micro_batch, inputs.size(0));
+  Pass pass;
+  pass.attention = options.attention;
+  if (options.dropout > 0) pass.dropout = torch::make_generator<torch::CPUGeneratorImpl>(derive_seed(options.dropout_seed, "dropout", static_cast<std::uint64_t>(piece)));
+  const Tensor logits = model.logits(model.hidden(inputs.slice(0, begin, end), pass)).flatten(0, 1);  // [b·T, V]
+  const Tensor loss = torch::nll_loss(torch::log_softmax(logits, -1), targets.slice(0, begin, end).flatten(), {}, torch::Reduction::Sum) /
+                      static_cast<double>(targets.numel());
+  std::vector<Tensor> grads = torch::autograd::grad({loss}, parameters, {}, /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+  for (std::size_t i = 0; i < grads.size(); ++i) grads[i] = grads[i].defined() ? grads[i].contiguous() : torch::zeros_like(parameters[i]);
+  sum.add(piece, loss.item<double>(), std::move(grads));
+}
+
+}  // namespace
+
+StepResult train_step(const LanguageModel& model, AdamW& optimizer, const Tensor& inputs, const Tensor& targets, const StepOptions& options) {
+  const std::vector<Tensor> parameters = model.parameters();
+  const std::int64_t pieces = (inputs.size(0) + options.micro_batch - 1) / options.micro_batch;
+  OrderedSum sum;
+  parallel_for(pieces, options.threads, [&](std::int64_t piece) {
+    try {
+      add_piece(model, parameters, inputs, targets, piece, options, sum);
+    } catch (...) {
+      sum.fail();
+      throw;
+    }
+  });
+  StepResult result{sum.loss(), gradient_norm(sum.grads()), true};
+  result.finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
+  if (!result.finite) return result;
+  const bool clip = options.grad_clip > 0 && result.grad_norm > options.grad_clip;
+  optimizer.step(sum.grads(), options.lr, clip ? options.grad_clip / (result.grad_norm + 1e-6) : 1.0);  // torch's clip_grad_norm_
+  return result;
+}
+
+}  // namespace posenc

@@ -1,0 +1,43 @@
+#include "eval/config.h"
+
+#include <algorithm>
+
+namespace posenc {
+
+template <>
+const Schema<EvalConfig>& schema<EvalConfig>() {
+  static const Schema<EvalConfig> table =
+      Schema<EvalConfig>("evaluation")
+          .field("lengths", &EvalConfig::lengths, "input positions fed to the model").range(1, 1 << 24)
+          .field("protocols", &EvalConfig::protocols, "how targets and contexts are chosen")
+          .choices({"fixed_target", "nonoverlapping", "sliding"})
+          .field("split", &EvalConfig::split, "part of the corpus").choices({"test", "valid", "train"})
+          .field("windows", &EvalConfig::windows, "fixed_target: windows of the longest length").range(1, 1 << 20)
+          .field("targets", &EvalConfig::targets,
+                 "fixed_target: last targets of a window that are scored at every length; null: half the shorter of training length and shortest length")
+          .range(1, 1 << 20)
+          .field("stride", &EvalConfig::stride, "sliding: new targets per window; null: half the window").range(1, 1 << 24)
+          .field("tokens", &EvalConfig::tokens, "nonoverlapping and sliding: tokens of the split that are scored, from its start; 0: all").at_least(0)
+          .field("by_position", &EvalConfig::by_position, "windows of the longest length for the loss by position; 0: none").range(0, 1 << 20)
+          .field("extensions", &EvalConfig::extensions, "rows besides the scheme as trained")
+          .check([](const EvalConfig& e, const Reader& r) {
+            if (e.lengths.empty()) r.problem("lengths", "needs at least one length");
+            if (e.protocols.empty()) r.problem("protocols", "needs at least one protocol");
+          });
+  return table;
+}
+
+void EvalConfig::resolve(std::int64_t train_length) {
+  const std::int64_t shortest = *std::min_element(lengths.begin(), lengths.end());
+  if (!targets) targets = std::max<std::int64_t>(1, std::min(train_length, shortest) / 2);
+}
+
+bool Codec<ExtensionConfig>::read(const Json& j, ExtensionConfig& out, const FieldRule&, const Reader& reader) {
+  return read_registered(extensions(), "method", "extension", j, out, reader);
+}
+
+Json Codec<ExtensionConfig>::write(const ExtensionConfig& value) { return write_registered("method", value); }
+
+Json Codec<ExtensionConfig>::describe(const FieldRule&) { return describe_registered(extensions(), "method"); }
+
+}  // namespace posenc

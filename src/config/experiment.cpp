@@ -1,0 +1,106 @@
+#include "config/experiment.h"
+
+#include <algorithm>
+
+#include "core/files.h"
+
+namespace posenc {
+namespace {
+
+bool valid_name(const std::string& name) {
+  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-'; };
+  return !name.empty() && name.size() <= 100 && std::all_of(name.begin(), name.end(), plain) && name.front() != '-' &&
+         name.find_first_not_of('.') != std::string::npos;
+}
+
+const char* const kNameRule = "a run name is 1 to 100 of A-Z a-z 0-9 . _ - and does not start with -";
+
+void check_scheme(const Experiment& e, const Reader& reader) {
+  const SchemeInfo* info = find_registered(schemes(), e.model.position.name);
+  info->check(e.model.position.parameters, e.shape(), reader.at("model").at("position"));
+}
+
+void check_evaluation(const Experiment& e, const Reader& reader) {
+  const std::int64_t shortest = *std::min_element(e.eval.lengths.begin(), e.eval.lengths.end());
+  const auto has = [&](const char* p) { return std::count(e.eval.protocols.begin(), e.eval.protocols.end(), p) > 0; };
+  if (e.eval.targets && has("fixed_target")) {
+    const std::int64_t limit = std::min(shortest, std::max<std::int64_t>(1, e.train.length / 2));
+    if (*e.eval.targets > limit) {
+      reader.at("eval").problem("targets", std::to_string(*e.eval.targets) + " is more than " + std::to_string(limit) +
+                                               ": at most half the training length and the shortest evaluation length");
+    }
+  }
+  if (e.eval.stride && has("sliding") && *e.eval.stride > shortest) {
+    reader.at("eval").problem("stride", std::to_string(*e.eval.stride) + " is more than the shortest evaluation length " + std::to_string(shortest));
+  }
+  const SchemeInfo* scheme = find_registered(schemes(), e.model.position.name);
+  for (std::size_t i = 0; i < e.eval.extensions.size(); ++i) {
+    const std::string misfit = find_registered(extensions(), e.eval.extensions[i].name)->misfit(*scheme);
+    if (!misfit.empty()) reader.at("eval").at("extensions").problem(std::to_string(i), misfit);
+  }
+}
+
+}  // namespace
+
+template <>
+const Schema<RuntimeConfig>& schema<RuntimeConfig>() {
+  static const Schema<RuntimeConfig> table =
+      Schema<RuntimeConfig>("runtime")
+          .field("threads", &RuntimeConfig::threads, "worker threads; 0: the cores this process may use. Changes no number").range(0, 1024)
+          .field("device", &RuntimeConfig::device, "where tensors live").choices({"auto", "cpu"})
+          .field("dtype", &RuntimeConfig::dtype, "of parameters and activations").choices({"float32", "float64"})
+          .field("attention", &RuntimeConfig::attention, "reference: whole logits; blocked: by query blocks; auto: by size")
+          .choices({"auto", "reference", "blocked"});
+  return table;
+}
+
+template <>
+const Schema<Experiment>& schema<Experiment>() {
+  static const Schema<Experiment> table =
+      Schema<Experiment>("posenc experiment")
+          .field("name", &Experiment::name, "name of the run; default: the file's stem")
+          .field("seed", &Experiment::seed, "of initial weights, batches and dropout").at_least(0)
+          .field("data", &Experiment::data, "text and tokenizer")
+          .field("model", &Experiment::model, "architecture and positional scheme").required()
+          .field("train", &Experiment::train, "training on short sequences")
+          .field("eval", &Experiment::eval, "evaluation at other lengths")
+          .field("runtime", &Experiment::runtime, "how it is computed")
+          .ignore("$schema")
+          .check([](const Experiment& e, const Reader& r) {
+            if (!e.name.empty() && !valid_name(e.name)) r.problem("name", kNameRule);
+            check_scheme(e, r);
+            check_evaluation(e, r);
+          });
+  return table;
+}
+
+Experiment read_experiment(const Document& document, const std::string& stem) {
+  Experiment e = read_document<Experiment>(document);
+  if (e.name.empty()) e.name = stem;
+  require_run_name(e.name);
+  e.model.resolve();
+  e.train.resolve();
+  e.eval.resolve(e.train.length);
+  return e;
+}
+
+Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  Document document = parse_json(read_file(path), path.string());
+  for (const std::string& assignment : overrides) apply_override(document, assignment);
+  return read_experiment(document, path.stem().string());
+}
+
+Json resolved_json(const Experiment& experiment) { return schema<Experiment>().write(experiment); }
+
+std::string experiment_hash(const Experiment& experiment) {
+  Json json = resolved_json(experiment);
+  json.erase("name");
+  json["runtime"].erase("threads");
+  return sha256(dump_json_line(json));
+}
+
+void require_run_name(const std::string& name) {
+  if (!valid_name(name)) throw ConfigError("\"" + name + "\": " + kNameRule);
+}
+
+}  // namespace posenc

@@ -1,0 +1,46 @@
+#include "run/blas.h"
+
+#include <dlfcn.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace posenc {
+
+BlasInfo blas_info() {
+  BlasInfo info;
+  if (void* sgemm = dlsym(RTLD_DEFAULT, "sgemm_")) {
+    Dl_info where;
+    if (dladdr(sgemm, &where) && where.dli_fname) info.library = where.dli_fname;
+  }
+  const auto call = [](const char* name) {
+    auto* function = reinterpret_cast<char* (*)()>(dlsym(RTLD_DEFAULT, name));
+    return std::string(function ? function() : "");
+  };
+  info.config = call("openblas_get_config");
+  info.core = call("openblas_get_corename");
+  info.threading = "unknown";
+  if (auto* parallel = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_parallel"))) {
+    const int kind = parallel();
+    info.threading = kind == 2 ? "openmp" : kind == 1 ? "pthread" : "none";
+  }
+  return info;
+}
+
+double sgemm_gflops(std::int64_t n) {
+  at::set_num_threads(1);
+  const torch::InferenceMode inference;
+  const torch::Tensor a = torch::rand({n, n}), b = torch::rand({n, n});
+  torch::Tensor c = torch::mm(a, b);
+  double best = 0;
+  for (int i = 0; i < 8; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    torch::mm_out(c, a, b);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds / 1e9);
+  }
+  return best;
+}
+
+}  // namespace posenc

@@ -1,0 +1,199 @@
+#include "run/experiment.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+
+#include "core/machine.h"
+#include "data/dataset.h"
+#include "eval/evaluate.h"
+#include "model/language_model.h"
+#include "run/manifest.h"
+#include "run/progress.h"
+#include "run/signals.h"
+#include "train/checkpoint.h"
+#include "train/loop.h"
+
+namespace posenc {
+namespace {
+
+/// Tokens of the validation split behind each validation loss.
+constexpr std::int64_t kValidTokens = 16384;
+
+std::shared_ptr<LanguageModel> build_model(const Experiment& e, std::int64_t vocab) {
+  at::set_num_threads(1);  // parallelism is over micro-batches and windows
+  return make_model(e.model, vocab, e.train.length, e.runtime.dtype == "float64" ? torch::kFloat64 : torch::kFloat32);
+}
+
+EvalSettings eval_settings(const Experiment& e) {
+  EvalSettings settings;
+  settings.config = e.eval;
+  settings.threads = worker_threads(e.runtime);
+  settings.attention = attention_path(e.runtime.attention);
+  settings.stop = stop_requested;
+  return settings;
+}
+
+Evaluation evaluate_shown(const LanguageModel& model, const Dataset& dataset, const Experiment& e) {
+  Progress bar(e.name + ": evaluating");
+  EvalSettings settings = eval_settings(e);
+  settings.progress = [&](const std::string& what, double done) { bar.update(done, what); };
+  return evaluate(model, dataset, settings);
+}
+
+/// What identifies a run in its results, before anything is measured.
+Results describe_run(const Experiment& e, const Dataset& dataset, const LanguageModel& model) {
+  Results r;
+  r.name = e.name;
+  r.scheme = e.model.position.name;
+  r.unit = dataset.tokenizer->unit();
+  r.split = e.eval.split;
+  r.seed = e.seed;
+  r.train_length = e.train.length;
+  r.parameters = model.parameter_count();
+  r.protocol_hash = protocol_hash(dataset, e.eval);
+  return r;
+}
+
+/// Every planned cell with the reason why it holds no number.
+void mark_diverged(Results& results, const Experiment& e, const std::string& reason) {
+  results.status = "diverged";
+  results.reason = reason;
+  for (std::size_t x = 0; x <= e.eval.extensions.size(); ++x) {
+    for (const std::string& protocol : e.eval.protocols) {
+      for (const std::int64_t length : e.eval.lengths) {
+        Cell cell;
+        cell.extension = x == 0 ? "none" : e.eval.extensions[x - 1].label();
+        cell.length = cell.window = length;
+        cell.protocol = protocol;
+        cell.status = "diverged";
+        cell.reason = reason;
+        results.cells.push_back(cell);
+      }
+    }
+  }
+}
+
+/// One training, from its last checkpoint to the end, with what goes to disk on the way.
+class Training {
+ public:
+  Training(const Experiment& e, RunDirectory& directory, const Dataset& dataset, LanguageModel& model)
+      : e_(e), directory_(directory), dataset_(dataset), model_(model), optimizer_(model.parameters(), e.train),
+        store_(directory.checkpoints(), experiment_hash(e)) {
+    model_.initialise(static_cast<std::uint64_t>(e.seed));
+    if (const auto found = store_.load(model_, optimizer_)) {
+      state_ = {found->step, found->extra["first_loss"], found->extra["bad_steps"]};
+      seconds_ = found->extra["seconds"];
+      resumes_ = found->extra["resumes"].get<std::int64_t>() + 1;
+      for (const std::string& warning : found->warnings) spdlog::warn("{}", warning);
+      spdlog::info("resuming {} at step {} of {}", e.name, state_.step, e.train.steps);
+    }
+    directory_.open_metrics(state_.step);
+  }
+
+  TrainOutcome run() {
+    Progress bar(e_.name + ": training");
+    TrainHooks hooks;
+    hooks.log = [&](const StepMetrics& m) { log(m); };
+    hooks.progress = [&](std::int64_t step, double loss) {
+      bar.update(static_cast<double>(step) / static_cast<double>(e_.train.steps), fmt::format("step {} loss {:.4f}", step, loss));
+    };
+    hooks.checkpoint = [&](std::int64_t step) { save(step); };
+    hooks.stop = stop_requested;
+    hooks.validate = [&] { return mean_loss(model_, dataset_.valid, e_.train.length, kValidTokens, eval_settings(e_)); };
+    const TrainSettings settings{e_.train, static_cast<std::uint64_t>(e_.seed), e_.model.dropout, worker_threads(e_.runtime),
+                                 attention_path(e_.runtime.attention)};
+    return train(model_, optimizer_, dataset_.train, settings, state_, hooks);
+  }
+
+  double seconds() const { return seconds_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count(); }
+  std::int64_t resumes() const { return resumes_; }
+
+ private:
+  void log(const StepMetrics& m) {
+    Json line = {{"step", m.step}, {"loss", m.loss}, {"lr", m.lr}, {"grad_norm", m.grad_norm}, {"tokens_per_s", m.tokens_per_second}};
+    if (m.valid_loss) line["valid_loss"] = *m.valid_loss;
+    directory_.log(line);
+  }
+
+  void save(std::int64_t step) {
+    const Json extra = {{"first_loss", state_.first_loss}, {"bad_steps", state_.bad_steps}, {"seconds", seconds()}, {"resumes", resumes_}};
+    store_.save(step, extra, model_, optimizer_);
+  }
+
+  const Experiment& e_;
+  RunDirectory& directory_;
+  const Dataset& dataset_;
+  LanguageModel& model_;
+  AdamW optimizer_;
+  CheckpointStore store_;
+  LoopState state_;
+  double seconds_ = 0;
+  std::int64_t resumes_ = 0;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+};
+
+void write_weights(const RunDirectory& directory, const LanguageModel& model, const Experiment& e) {
+  TensorFile file = model_tensors(model);
+  file.metadata["posenc"] = dump_json_line(resolved_json(e));
+  write_file_atomic(directory.file("model.safetensors"), format_safetensors(file));
+}
+
+}  // namespace
+
+int worker_threads(const RuntimeConfig& runtime) { return runtime.threads > 0 ? static_cast<int>(runtime.threads) : available_cores(); }
+
+Results run_experiment(const Experiment& e, const fs::path& path, RunMode mode) {
+  const Dataset dataset = load_dataset(e.data);  // before anything is written: a missing file leaves no directory behind
+  require_window(dataset.train, e.train.length);
+  require_window(dataset.split(e.eval.split), *std::max_element(e.eval.lengths.begin(), e.eval.lengths.end()));
+
+  RunDirectory directory(path, e, mode);
+  if (auto done = directory.finished()) {
+    spdlog::info("{} is finished already", path.string());
+    return *done;
+  }
+  Json manifest = run_manifest(e, dataset, worker_threads(e.runtime));
+  directory.write_json("manifest.json", manifest);
+  directory.write_json("tokenizer.json", dataset.tokenizer->state());
+
+  const auto model = build_model(e, dataset.tokenizer->vocab_size());
+  Training training(e, directory, dataset, *model);
+  const TrainOutcome outcome = training.run();
+  if (outcome.status == TrainStatus::kStopped) {
+    throw Error(ExitCode::kStopped, fmt::format("stopped at step {} of {}; --resume continues it", outcome.step, e.train.steps));
+  }
+  Results results = describe_run(e, dataset, *model);
+  results.train_seconds = training.seconds();
+  results.tokens_per_second = static_cast<double>(outcome.step * e.train.batch_tokens) / *results.train_seconds;
+  if (outcome.status == TrainStatus::kDiverged) {
+    mark_diverged(results, e, outcome.reason);
+  } else {
+    write_weights(directory, *model, e);
+    Evaluation evaluation = evaluate_shown(*model, dataset, e);
+    results.cells = std::move(evaluation.cells);
+    results.by_position = std::move(evaluation.by_position);
+  }
+  manifest.update(Json{{"finished", utc_now()}, {"peak_rss_bytes", peak_rss()}, {"tokens_per_s", *results.tokens_per_second},
+                       {"resumes", training.resumes()}, {"protocol_hash", results.protocol_hash}});
+  directory.write_json("manifest.json", manifest);
+  directory.write_json("results.json", results_to_json(results));
+  return results;
+}
+
+Results evaluate_run(const fs::path& path, const Experiment& e) {
+  const fs::path weights = path / "model.safetensors";
+  if (!fs::exists(weights)) throw ConfigError(path.string() + " holds no trained weights (model.safetensors); has the run finished?");
+  const fs::path tokenizer = path / "tokenizer.json";
+  const Dataset dataset = load_dataset(e.data, restore_tokenizer(parse_json(read_file(tokenizer), tokenizer.string()).root, tokenizer.string()));
+  const auto model = build_model(e, dataset.tokenizer->vocab_size());
+  load_model_tensors(read_safetensors(weights), weights.string(), *model);
+  Results results = describe_run(e, dataset, *model);
+  Evaluation evaluation = evaluate_shown(*model, dataset, e);
+  results.cells = std::move(evaluation.cells);
+  results.by_position = std::move(evaluation.by_position);
+  return results;
+}
+
+}  // namespace posenc

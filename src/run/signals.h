@@ -1,0 +1,10 @@
+#pragma once
+// Stop requests. The first SIGINT, SIGTERM or SIGUSR1 asks: loops look at stop_requested() between steps and windows, save, and leave with exit 75. The second
+// ends the process at once with 130 or 143. SIGPIPE and SIGXFSZ are ignored, so that a closed pipe or a full disk is an error value, not a death.
+
+namespace posenc {
+
+void install_signal_handlers();
+bool stop_requested();
+
+}  // namespace posenc

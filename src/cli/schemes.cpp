@@ -1,0 +1,81 @@
+#include "cli/command.h"
+#include "core/error.h"
+#include "extend/extension.h"
+#include "report/table.h"
+#include "schemes/info.h"
+
+namespace posenc {
+namespace {
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+std::string traits(const SchemeInfo& s) {
+  std::vector<std::string> words;
+  if (s.traits.relative) words.push_back("relative");
+  if (s.traits.bounded) words.push_back("bounded");
+  if (s.traits.real_positions) words.push_back("real positions");
+  if (s.traits.content_dependent) words.push_back("content dependent");
+  return joined(words);
+}
+
+template <class Info>
+Json describe(const Info& info) {
+  Json parameters = Json::array();
+  for (const FieldDoc& p : info.parameters()) {
+    parameters.push_back({{"name", p.name}, {"type", p.type}, {"default", p.default_value}, {"rule", p.rule}, {"help", p.help}});
+  }
+  return {{"name", info.name}, {"aliases", info.aliases}, {"title", info.title}, {"paper", info.paper}, {"parameters", std::move(parameters)}};
+}
+
+std::string as_json() {
+  Json all = {{"schemes", Json::array()}, {"extensions", Json::array()}};
+  for (const SchemeInfo& s : schemes()) {
+    Json one = describe(s);
+    one["traits"] = {{"relative", s.traits.relative},
+                     {"bounded", s.traits.bounded},
+                     {"real_positions", s.traits.real_positions},
+                     {"per_layer", s.traits.per_layer},
+                     {"content_dependent", s.traits.content_dependent},
+                     {"hooks", s.traits.hooks}};
+    one["scale"] = s.scale;
+    all["schemes"].push_back(std::move(one));
+  }
+  for (const ExtensionInfo& e : extensions()) all["extensions"].push_back(describe(e));
+  return dump_json(all);
+}
+
+template <class Info>
+std::string parameters(const Info& info) {
+  std::vector<std::string> words;
+  for (const FieldDoc& p : info.parameters()) words.push_back(p.name + "=" + p.default_value);
+  return joined(words);
+}
+
+std::string as_table(const std::string& format) {
+  Table table;
+  table.header = {"name", "kind", "what", "aliases", "traits", "parameters", "paper"};
+  for (const SchemeInfo& s : schemes()) table.rows.push_back({s.name, "scheme", s.title, joined(s.aliases), traits(s), parameters(s), s.paper});
+  for (const ExtensionInfo& e : extensions()) table.rows.push_back({e.name, "extension", e.title, joined(e.aliases), "", parameters(e), e.paper});
+  table.align.assign(table.header.size(), Align::kLeft);
+  return render(table, format);
+}
+
+}  // namespace
+
+void add_schemes(CLI::App& app, const GlobalOptions&, Action& action) {
+  auto* command = app.add_subcommand("schemes", "every positional scheme and extension: names, paper, traits, parameters and defaults");
+  auto format = std::make_shared<std::string>("text");
+  command->add_option("--format", *format, "text, md or json")->check(CLI::IsMember({"text", "md", "json"}));
+  command->callback([format, &action] {
+    action = [format] {
+      deliver(*format == "json" ? as_json() : as_table(*format), "");
+      return 0;
+    };
+  });
+}
+
+}  // namespace posenc

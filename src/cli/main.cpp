@@ -2,7 +2,9 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 
 #include "cli/command.h"
@@ -70,7 +72,7 @@ const std::vector<std::string>& process_arguments() { return arguments; }
 void deliver(const std::string& text, const std::string& file) {
   if (!file.empty() && file != "-") return write_file_atomic(file, text);
   std::cout << text << std::flush;
-  if (!std::cout) throw IoError("cannot write to stdout");
+  if (!std::cout && errno != EPIPE) throw IoError(std::string("stdout: ") + std::strerror(errno));  // a reader that has seen enough is no error
 }
 
 }  // namespace posenc

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -157,11 +156,15 @@ Results read_results(const Node& node) {
   results.parameters = node.integer("parameters", 0);
   results.train_seconds = node.number("train_seconds");
   results.tokens_per_second = node.number("tokens_per_second");
-  std::set<std::tuple<std::string, std::int64_t, std::string>> seen;
   for (const Node& item : node.objects("cells")) {
-    const Cell& cell = results.cells.emplace_back(read_cell(item, results.unit));
-    if (!seen.emplace(cell.extension, cell.length, cell.protocol).second) {
-      item.fail(fmt::format("a second cell of extension {}, length {}, protocol {}", cell.extension, cell.length, cell.protocol));
+    Cell cell = read_cell(item, results.unit);
+    const auto same = std::ranges::find_if(results.cells, [&](const Cell& other) {
+      return std::tie(other.extension, other.length, other.protocol) == std::tie(cell.extension, cell.length, cell.protocol);
+    });
+    if (same == results.cells.end()) {
+      results.cells.push_back(std::move(cell));
+    } else if (same->nll != cell.nll || same->status != cell.status) {  // a length evaluated twice gives one number
+      item.fail(fmt::format("a second cell of extension {}, length {}, protocol {}, with another number", cell.extension, cell.length, cell.protocol));
     }
   }
   for (const Node& item : node.objects("by_position")) results.by_position.push_back(read_bucket(item));

@@ -3,6 +3,17 @@
 #include <algorithm>
 
 namespace posenc {
+namespace {
+
+/// Two cells of one kind could not be told apart, by the reports or by the gate.
+template <class T>
+void require_distinct(const std::vector<T>& values, const char* key, const Reader& r) {
+  for (auto value = values.begin(); value != values.end(); ++value) {
+    if (std::find(values.begin(), value, *value) != value) r.at(key).problem(std::to_string(value - values.begin()), "is given twice");
+  }
+}
+
+}  // namespace
 
 template <>
 const Schema<EvalConfig>& schema<EvalConfig>() {
@@ -23,6 +34,12 @@ const Schema<EvalConfig>& schema<EvalConfig>() {
           .check([](const EvalConfig& e, const Reader& r) {
             if (e.lengths.empty()) r.problem("lengths", "needs at least one length");
             if (e.protocols.empty()) r.problem("protocols", "needs at least one protocol");
+            std::vector<std::string> labels;
+            for (const ExtensionConfig& extension : e.extensions) labels.push_back(extension.label());
+            require_distinct(e.lengths, "lengths", r);
+            require_distinct(e.protocols, "protocols", r);
+            require_distinct(labels, "extensions", r);
+            if (e.tokens == 1) r.problem("tokens", "1 token has no target; 0 means all, anything else at least 2");
           });
   return table;
 }

@@ -60,15 +60,17 @@ void parse_limit(Gate& gate, std::string_view limit) {
   if (gate.relative) gate.amount /= 100;
 }
 
-/// exp(nll), infinite where it overflows, so that an overflow breaks a gate rather than slips through.
+/// The perplexity is the file's own, so that one that does not belong to its loss is judged too; infinite where it overflows, so that an overflow breaks a
+/// gate rather than slips through.
 std::optional<double> value_of(GateMetric metric, const Cell& cell) {
   if (metric == GateMetric::kBitsPerByte) return cell.bits_per_byte;
-  return metric == GateMetric::kNll ? *cell.nll : std::exp(*cell.nll);
+  return metric == GateMetric::kNll ? *cell.nll : cell.ppl.value_or(std::exp(*cell.nll));
 }
 
 /// candidate − baseline in the gate's terms: absolute, or as a fraction of the baseline.
 double change_of(const Gate& gate, const Cell& baseline, const Cell& candidate) {
-  if (gate.metric == GateMetric::kPerplexity && gate.relative) return std::expm1(*candidate.nll - *baseline.nll);
+  const bool overflows = !baseline.ppl || !candidate.ppl;
+  if (gate.metric == GateMetric::kPerplexity && gate.relative && overflows) return std::expm1(*candidate.nll - *baseline.nll);
   const double before = *value_of(gate.metric, baseline);
   const double change = *value_of(gate.metric, candidate) - before;
   return gate.relative && change != 0 ? change / before : change;

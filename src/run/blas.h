@@ -16,7 +16,7 @@ struct BlasInfo {
 
 BlasInfo blas_info();
 
-/// GFLOP/s of a float32 n×n×n product on one thread: the best of several.
+/// GFLOP/s of a float32 n×n×n product on one thread, by CPU time: the best of several.
 double sgemm_gflops(std::int64_t n = 512);
 
 }  // namespace posenc

@@ -113,7 +113,7 @@ class Training {
  private:
   void log(const StepMetrics& m) {
     Json line = {{"step", m.step}, {"loss", m.loss}, {"lr", m.lr}, {"grad_norm", m.grad_norm}, {"tokens_per_s", m.tokens_per_second}};
-    if (m.valid_loss) line["valid_loss"] = *m.valid_loss;
+    if (m.valid_loss) line["valid_loss"] = std::isfinite(*m.valid_loss) ? Json(*m.valid_loss) : Json(nullptr);
     directory_.log(line);
   }
 
@@ -136,8 +136,27 @@ class Training {
 
 void write_weights(const RunDirectory& directory, const LanguageModel& model, const Experiment& e) {
   TensorFile file = model_tensors(model);
-  file.metadata["posenc"] = dump_json_line(resolved_json(e));
+  Json config = resolved_json(e);
+  config["runtime"]["threads"] = 0;  // any number of threads leaves the same bytes
+  file.metadata["posenc"] = dump_json_line(config);
   write_file_atomic(directory.file("model.safetensors"), format_safetensors(file));
+}
+
+/// --resume continues over the same text: a config names files, whose bytes may have changed since.
+void require_same_text(const RunDirectory& directory, const Json& manifest) {
+  const fs::path file = directory.file("manifest.json");
+  if (!fs::exists(file)) return;
+  const Json before = parse_json(read_file(file), file.string()).root;
+  std::vector<Problem> changes;
+  for (const char* split : {"train", "valid", "test"}) {
+    const Json::json_pointer digest(fmt::format("/data/{}/sha256", split));
+    if (!before.contains(digest) || before[digest] == manifest[digest]) continue;
+    changes.push_back({"", "/data", fmt::format("the {} text has changed: SHA-256 {} in the run, {} now", split, before[digest].get<std::string>(),
+                                                manifest[digest].get<std::string>())});
+  }
+  if (changes.empty()) return;
+  changes.push_back({directory.path().string(), "", "cannot resume over another text; use --out for a new run or --overwrite"});
+  throw ConfigError(std::move(changes));
 }
 
 }  // namespace
@@ -150,11 +169,12 @@ Results run_experiment(const Experiment& e, const fs::path& path, RunMode mode) 
   require_window(dataset.split(e.eval.split), *std::max_element(e.eval.lengths.begin(), e.eval.lengths.end()));
 
   RunDirectory directory(path, e, mode);
+  Json manifest = run_manifest(e, dataset, worker_threads(e.runtime));
+  require_same_text(directory, manifest);
   if (auto done = directory.finished()) {
     spdlog::info("{} is finished already", path.string());
     return *done;
   }
-  Json manifest = run_manifest(e, dataset, worker_threads(e.runtime));
   directory.write_json("manifest.json", manifest);
   directory.write_json("tokenizer.json", dataset.tokenizer->state());
 

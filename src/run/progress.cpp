@@ -29,7 +29,7 @@ void Progress::update(double done, const std::string& detail) {
   const double left = done > 0 ? elapsed * (1 - done) / done : 0;
   const std::string text = fmt::format("{} {:3.0f}%  {}  {:.0f} s left", what_, done * 100, detail, left);
   if (!terminal_) {
-    fmt::print(stderr, "{}\n", text);
+    std::fputs((text + "\n").c_str(), stderr);  // fmt::print throws when nobody reads stderr any more, which must not end a training
     return;
   }
   constexpr int kWidth = 24;

@@ -33,13 +33,13 @@ void require_same(const fs::path& directory, const Experiment& experiment) {
 }  // namespace
 
 RunDirectory::RunDirectory(fs::path path, const Experiment& experiment, RunMode mode) : path_(std::move(path)) {
-  const bool existed = fs::exists(path_ / "config.json");
+  make_writable_directory(path_);
+  lock_ = std::make_unique<DirectoryLock>(path_);
+  const bool existed = fs::exists(file("config.json"));
   if (existed && mode == RunMode::kNew) {
     throw ConfigError(path_.string() + " holds a run already: --resume continues it, --overwrite replaces it, --out names another place");
   }
   if (existed && mode == RunMode::kResume) require_same(path_, experiment);
-  make_writable_directory(path_);
-  lock_ = std::make_unique<DirectoryLock>(path_);
   if (mode == RunMode::kOverwrite) {
     for (const char* name : kFiles) fs::remove(file(name));
     fs::remove_all(checkpoints());

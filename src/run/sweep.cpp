@@ -96,6 +96,7 @@ SweepCell make_cell(const Document& base, const std::vector<Setting>& settings) 
   } catch (const ConfigError& error) {
     cell.name = "invalid-" + sha256(dump_json_line(document.root)).substr(0, 8);
     cell.error = error.what();
+    cell.given = document.root;
   }
   return cell;
 }

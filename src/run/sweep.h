@@ -40,6 +40,7 @@ struct SweepCell {
   std::string values;                    ///< what it varies, for people: "position=rope seed=1"
   std::optional<Experiment> experiment;  ///< absent when its config is wrong
   std::string error;                     ///< then: why
+  Json given;                            ///< and what it says, as far as it goes
 };
 
 struct Sweep {

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include "core/files.h"
 #include "core/machine.h"
@@ -28,6 +30,8 @@ pid_t start(const fs::path& cell, int threads) {
   if (child > 0) return child;
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   setpgid(0, 0);  // the terminal's Ctrl-C reaches the sweep, which passes it on
+  hold_stop_signals();
+  if (stop_requested()) _exit(static_cast<int>(ExitCode::kStopped));
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0) _exit(static_cast<int>(ExitCode::kIo));
   execl("/proc/self/exe", "posenc", "--threads", count.c_str(), "train", "--config", config.c_str(), "--out", cell.c_str(), "--resume", nullptr);
@@ -56,6 +60,7 @@ class Runner {
       if (stop_requested() || (options_.fail_fast && failures() > 0)) break;
       if (!cell.experiment) {
         fail(cell, cell.error, static_cast<int>(ExitCode::kConfig));
+        write_file_atomic(directory(cell) / "config.json", dump_json(cell.given));  // so that reports can say which one it was
       } else if (fs::exists(directory(cell) / "results.json")) {
         ++outcome_.skipped;
         count_diverged(cell);
@@ -83,9 +88,9 @@ class Runner {
   void wait_for_one() {
     int status = 0;
     pid_t child;
-    while ((child = waitpid(-1, &status, 0)) < 0 && errno == EINTR) {
-      if (!stop_requested()) continue;
-      for (const auto& [pid, cell] : running_) kill(pid, SIGTERM);
+    while ((child = waitpid(-1, &status, WNOHANG)) == 0) {
+      pass_on_stop();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     const auto it = running_.find(child);
     if (it == running_.end()) return;
@@ -97,9 +102,16 @@ class Runner {
       spdlog::info("{}: finished", cell.name);
     } else if (code == static_cast<int>(ExitCode::kDiverged)) {
       count_diverged(cell);
-    } else if (code != static_cast<int>(ExitCode::kStopped) || !stop_requested()) {
+    } else if (!stop_requested() || (code != static_cast<int>(ExitCode::kStopped) && code != 128 + SIGTERM)) {
       fail(cell, WIFSIGNALED(status) ? fmt::format("killed by signal {}", WTERMSIG(status)) : last_line(directory(cell) / "train.log"), code);
     }
+  }
+
+  /// Each child is told once; it saves and ends.
+  void pass_on_stop() {
+    if (!stop_requested() || told_) return;
+    told_ = true;
+    for (const auto& [pid, cell] : running_) kill(pid, SIGTERM);
   }
 
   void count_diverged(const SweepCell& cell) {
@@ -120,6 +132,7 @@ class Runner {
   const Sweep& sweep_;
   const SweepOptions& options_;
   int jobs_ = 1, threads_ = 1;
+  bool told_ = false;
   SweepOutcome outcome_;
   std::map<pid_t, const SweepCell*> running_;
 };

@@ -1,6 +1,8 @@
 #include "train/loop.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "core/rng.h"
 #include "train/schedule.h"
@@ -31,6 +33,10 @@ std::string divergence(const StepResult& result, LoopState& state) {
   if (state.bad_steps < kDivergedSteps) return "";
   return "loss above " + std::to_string(static_cast<int>(kDivergedLoss)) + " times the first for " + std::to_string(kDivergedSteps) + " steps, at step " +
          std::to_string(state.step + 1);
+}
+
+bool all_finite(const std::vector<Tensor>& parameters) {
+  return std::all_of(parameters.begin(), parameters.end(), [](const Tensor& p) { return torch::isfinite(p).all().item<bool>(); });
 }
 
 }  // namespace
@@ -76,6 +82,8 @@ TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const Split& da
     }
     const bool stop = hooks.stop();
     if (last || stop || (c.checkpoint_every > 0 && state.step % c.checkpoint_every == 0)) {
+      // An update can overflow weights although loss and gradient were finite: what is kept must be of use.
+      if (!all_finite(model.parameters())) return {TrainStatus::kDiverged, state.step, "a weight is not finite after step " + std::to_string(state.step)};
       hooks.checkpoint(state.step);
       last_saved = state.step;
     }

@@ -108,13 +108,21 @@ TEST(Results, RefusesAnotherSchemaAnUnknownStatusAndASecondCellOfTheSameKind) {
   EXPECT_THAT(error_of(json), HasSubstr("\"fine\""));
   json = example();
   json["cells"].push_back(json["cells"][0]);
+  json["cells"][2]["nll"] = 1.75;
   EXPECT_THAT(error_of(json), HasSubstr("/cells/2: a second cell"));
 }
 
-TEST(Results, RefusesAPerplexityThatDoesNotBelongToItsLoss) {
+TEST(Results, ReadsALengthEvaluatedTwiceAsOneCell) {
   Json json = example();
-  json["cells"][0]["ppl"] = 4.76;  // edited by hand, nll left alone
-  EXPECT_THAT(error_of(json), HasSubstr("\"ppl\" is 4.76"));
+  json["cells"].push_back(json["cells"][0]);
+  EXPECT_EQ(results_from_json(json, "a").cells.size(), 2u);
+}
+
+// A table edited by hand, nll left alone: the default gates look at both.
+TEST(Results, TakesThePerplexityThatTheFileGives) {
+  Json json = example();
+  json["cells"][0]["ppl"] = 4.76;
+  EXPECT_EQ(results_from_json(json, "a").cells[0].ppl, 4.76);
 }
 
 TEST(Results, TakesAnOkCellWithoutANumberAsFailed) {

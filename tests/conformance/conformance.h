@@ -1,0 +1,125 @@
+#pragma once
+// A model small enough to test every claim on it, with parameters large enough that position matters, and the models worth
+// testing: every registered scheme with its defaults, with fewer key/value heads, and with the parameters that change what it
+// computes.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/dataset.h"
+#include "eval/config.h"
+#include "model/language_model.h"
+
+namespace posenc {
+
+inline constexpr std::int64_t kTrainLength = 16, kVocab = 32;
+
+struct Variation {
+  std::string label;  ///< letters, digits and _
+  Json model;         ///< the model section of a config, over tiny_config's defaults
+  friend void PrintTo(const Variation& v, std::ostream* out) { *out << v.model.dump(); }
+};
+
+/// The model section resolved; 2 layers, d_model 32, 4 heads unless it says otherwise. Fails the test when a rule refuses it.
+inline ModelConfig tiny_config(const Json& model) {
+  Json json = {{"layers", 2}, {"d_model", 32}, {"heads", 4}, {"d_ff", 48}};
+  json.update(model);
+  ModelConfig config = from_json<ModelConfig>(json);
+  std::vector<Problem> problems;
+  const Document document{json, "tiny", {}};
+  find_registered(schemes(), config.position.name)
+      ->check(config.position.parameters, config.shape(kTrainLength), Reader(document, problems));
+  for (const Problem& problem : problems) ADD_FAILURE() << problem.pointer << ": " << problem.rule;
+  config.resolve();
+  return config;
+}
+
+/// Fills parameters so that no part of the model is negligible; the same numbers in every dtype.
+inline void fill(LanguageModel& model, std::uint64_t seed) {
+  const torch::NoGradGuard no_grad;
+  const auto generator = torch::make_generator<torch::CPUGeneratorImpl>(seed);
+  for (auto& item : model.named_parameters()) {
+    Tensor& p = item.value();
+    const bool weight = item.key().ends_with(".weight");
+    const double mean = weight && p.dim() == 1 ? 1 : 0;  // of a norm
+    const double deviation = weight && p.dim() == 2 ? 1.2 / std::sqrt(static_cast<double>(p.size(1))) : p.dim() == 2 ? 0.5 : 0.2;
+    p.copy_(torch::empty(p.sizes(), torch::kFloat64).normal_(mean, deviation, generator));
+  }
+}
+
+inline std::shared_ptr<LanguageModel> tiny_model(const Json& model, torch::ScalarType dtype = torch::kFloat32,
+                                                 std::int64_t vocab = kVocab, std::uint64_t seed = 1) {
+  auto built = make_model(tiny_config(model), vocab, kTrainLength, dtype);
+  fill(*built, seed);
+  return built;
+}
+
+inline Tensor random_tokens(std::int64_t batch, std::int64_t length, std::uint64_t seed = 7) {
+  return torch::randint(kVocab, {batch, length}, torch::make_generator<torch::CPUGeneratorImpl>(seed), torch::kInt64);
+}
+
+/// Logits [B, T, V] without a graph.
+inline Tensor logits_of(const LanguageModel& model, const Tensor& tokens, const Pass& pass = {}) {
+  const torch::NoGradGuard no_grad;
+  return model.logits(model.hidden(tokens, pass));
+}
+
+/// The extension a config names, "pi" or {"method": "pi", …}.
+inline std::unique_ptr<Extension> extension(const Json& named) {
+  return make_extension(from_json<EvalConfig>({{"extensions", Json::array({named})}}).extensions[0]);
+}
+
+/// The same bytes as text of all three splits.
+inline Dataset text_dataset(const std::string& text) {
+  Dataset dataset;
+  dataset.tokenizer = make_tokenizer("byte", "", "test");
+  for (const auto& [split, name] :
+       {std::pair(&dataset.train, "train"), std::pair(&dataset.valid, "valid"), std::pair(&dataset.test, "test")}) {
+    *split = {name, dataset.tokenizer->encode(text, name), static_cast<std::int64_t>(text.size()), std::string(name) + ".txt",
+              "sha of " + text};
+  }
+  return dataset;
+}
+
+/// Parameters of a scheme that change what it computes.
+inline const std::vector<Variation>& scheme_variations() {
+  static const std::vector<Variation> all = {
+      {"partial", {{"position", {{"scheme", "rope"}, {"partial", 0.5}}}}},
+      {"interleaved", {{"position", {{"scheme", "rope"}, {"layout", "interleaved"}, {"base", 100}}}}},
+      {"partial_interleaved", {{"position", {{"scheme", "rope"}, {"layout", "interleaved"}, {"partial", 0.5}}}}},
+      {"concat", {{"position", {{"scheme", "sinusoidal"}, {"layout", "concat"}, {"token_scale", false}}}}},
+      {"tensor2tensor", {{"position", {{"scheme", "sinusoidal"}, {"frequencies", "tensor2tensor"}}}}},
+      {"long_table", {{"position", {{"scheme", "learned"}, {"max_positions", 64}}}}},
+      {"six_heads", {{"position", "alibi"}, {"heads", 6}, {"head_dim", 8}}},
+      {"geometric",
+       {{"position", {{"scheme", "alibi"}, {"slopes", "geometric"}, {"bias_max", 4}}}, {"heads", 6}, {"head_dim", 8}}},
+      {"per_layer", {{"position", {{"scheme", "t5"}, {"share_layers", false}}}}},
+      {"few_buckets", {{"position", {{"scheme", "t5"}, {"buckets", 8}, {"max_distance", 20}, {"scale", 2.5}}}}},
+      {"gpt2",
+       {{"position", "learned"}, {"norm", "layernorm"}, {"bias", true}, {"activation", "gelu_tanh"}, {"tie_embeddings", false}}},
+      {"llama", {{"position", "rope"}, {"activation", "swiglu"}, {"kv_heads", 1}, {"head_dim", 6}, {"tie_embeddings", false}}},
+      {"relu", {{"position", "none"}, {"activation", "relu"}, {"norm", "layernorm"}}},
+  };
+  return all;
+}
+
+inline std::vector<Variation> variations() {
+  std::vector<Variation> all;
+  for (const SchemeInfo& info : schemes()) {
+    all.push_back({info.name, {{"position", info.name}}});
+    all.push_back({info.name + "_grouped", {{"position", info.name}, {"kv_heads", 2}}});
+  }
+  for (const Variation& v : scheme_variations()) {
+    const Json& position = v.model.at("position");
+    all.push_back({(position.is_string() ? position : position.at("scheme")).get<std::string>() + "_" + v.label, v.model});
+  }
+  return all;
+}
+
+}  // namespace posenc

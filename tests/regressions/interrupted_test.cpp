@@ -1,0 +1,92 @@
+// Runs that were killed or stopped go on to the very bits of a run that was not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "cli/process.h"
+#include "cli/runs.h"
+
+namespace posenc {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Goes on with the run at `path` until `event`, and sends it `signal`.
+Outcome interrupt(const fs::path& path, int signal, const std::function<bool()>& event) {
+  Process training({{"train", "--config", whole_run().config, "--out", path, "--resume"}});
+  EXPECT_TRUE(training.wait_until(event)) << "it ended before it could be interrupted: " << training.wait().err;
+  training.signal(signal);
+  return training.wait();
+}
+
+// Faults 85, 90, 91, 93, 95, 132: killed within the warm-up, after it, and while evaluating; weights, numbers and logged steps are those of the whole run.
+TEST(Interrupted, KilledThreeTimesEndsWithTheSameBits) {
+  const Scratch scratch;
+  const fs::path path = killed_run().copy_to(scratch / "run");  // the first kill; warm-up ends at 40
+  ASSERT_LT(read_metrics(path).size(), 120u);
+  EXPECT_EQ(interrupt(path, SIGKILL, [&] { return has_logged(path, 75); }).signal, SIGKILL);
+  EXPECT_EQ(interrupt(path, SIGKILL, [&] { return fs::exists(path / "model.safetensors"); }).signal, SIGKILL);
+  EXPECT_FALSE(fs::exists(path / "results.json"));
+  const Outcome done = resume(path);
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(done.out, whole_run().outcome.out);
+  EXPECT_THAT(done.err, HasSubstr("resuming whole at step 120 of 120"));
+  expect_same_run(whole_run().path, path);
+}
+
+// Fault 106.
+TEST(Interrupted, StoppedInTrainingSavesAndGoesOn) {
+  const Scratch scratch;
+  const fs::path path = scratch / "run";
+  const Outcome stopped = interrupt(path, SIGTERM, [&] { return has_logged(path, 33); });
+  EXPECT_EQ(stopped.code, 75);
+  EXPECT_THAT(stopped.out, IsEmpty());
+  const std::size_t steps = read_metrics(path).size();
+  EXPECT_EQ(stopped.err, "posenc: stopped at step " + std::to_string(steps) + " of 120; --resume continues it\n");
+  EXPECT_FALSE(fs::exists(path / "results.json"));
+  const Outcome done = resume(path);
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.err, HasSubstr("resuming whole at step " + std::to_string(steps) + " of 120"));  // not at the checkpoint before
+  EXPECT_EQ(read_json(path / "manifest.json").at("resumes"), 1);
+  expect_same_run(whole_run().path, path);
+}
+
+TEST(Interrupted, StoppedInEvaluationGoesOnWithoutTrainingAgain) {
+  const Scratch scratch;
+  const fs::path path = killed_run().copy_to(scratch / "run");
+  const Outcome stopped = interrupt(path, SIGUSR1, [&] { return fs::exists(path / "model.safetensors"); });
+  EXPECT_EQ(stopped.code, 75) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("evaluation"));
+  EXPECT_FALSE(fs::exists(path / "results.json"));
+  EXPECT_EQ(resume(path).code, 0);
+  expect_same_run(whole_run().path, path);
+}
+
+TEST(Interrupted, EndsAtOnceOnTheSecondSignal) {
+  const Scratch scratch;
+  Json config = tiny_config(write_text(scratch / "text.txt", sample_text()));
+  config["train"]["batch_tokens"] = 1 << 23;  // a step of many seconds, in which the first signal has to wait
+  const std::string file = write_config(scratch / "long.json", config);
+  for (const int last : {SIGTERM, SIGINT}) {
+    const fs::path path = scratch / std::to_string(last);
+    Process training({{"train", "--config", file, "--out", path, "--threads", "1"}});
+    ASSERT_TRUE(training.wait_until([&] { return fs::exists(path / "metrics.jsonl"); }));
+    training.signal(SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    ASSERT_TRUE(training.running());
+    const auto sent = std::chrono::steady_clock::now();
+    training.signal(last);
+    EXPECT_EQ(training.wait().code, 128 + last);
+    EXPECT_LT(std::chrono::steady_clock::now() - sent, std::chrono::seconds(2));
+  }
+}
+
+}  // namespace
+}  // namespace posenc

@@ -23,11 +23,26 @@ using ::testing::Not;
 /// A run with cells at 128 and 512, in the words of contract.md, section 4: nll 1.5 and 2, so perplexities 4.481689 and 7.389056.
 Json results_file() {
   const auto cell = [](int length, double nll, double ppl, double bits) {
-    return Json{{"extension", "none"}, {"length", length},   {"protocol", "fixed_target"}, {"window", length}, {"stride", 64},          {"targets", 8192},
-                {"nll", nll},          {"stderr", 0.01},     {"ppl", ppl},                 {"bits_per_byte", bits}, {"status", "ok"}};
+    return Json{{"extension", "none"},
+                {"length", length},
+                {"protocol", "fixed_target"},
+                {"window", length},
+                {"stride", 64},
+                {"targets", 8192},
+                {"nll", nll},
+                {"stderr", 0.01},
+                {"ppl", ppl},
+                {"bits_per_byte", bits},
+                {"status", "ok"}};
   };
-  return {{"schema", "posenc.results/1"}, {"name", "rope"},     {"scheme", "rope"},      {"seed", 1},
-          {"train_length", 128},          {"unit", "byte"},     {"parameters", 824576},  {"status", "ok"},
+  return {{"schema", "posenc.results/1"},
+          {"name", "rope"},
+          {"scheme", "rope"},
+          {"seed", 1},
+          {"train_length", 128},
+          {"unit", "byte"},
+          {"parameters", 824576},
+          {"status", "ok"},
           {"protocol_hash", "0123456789abcdef"},
           {"cells", {cell(128, 1.5, 4.4816890703380645, 2.1640425613334453), cell(512, 2, 7.38905609893065, 2.8853900817779268)}},
           {"by_position", Json::array()}};
@@ -85,7 +100,8 @@ TEST_F(CompareCommand, FailsATableMadeFivePercentWorseHoweverItWasMade) {
 
 // Fault 130: the gate must not pass because there was nothing to look at. Each of these is exit 3, with the reason.
 TEST_F(CompareCommand, CannotCompareWhatIsNotThereOrNotAlike) {
-  Json other_protocol = results_file(), fewer = results_file(), null_nll = results_file(), null_ppl = results_file(), no_hash = results_file();
+  Json other_protocol = results_file(), fewer = results_file(), null_nll = results_file(), null_ppl = results_file(),
+       no_hash = results_file();
   other_protocol["protocol_hash"] = "fedcba9876543210";
   fewer["cells"].erase(1);
   null_nll["cells"][1]["nll"] = nullptr;
@@ -95,19 +111,20 @@ TEST_F(CompareCommand, CannotCompareWhatIsNotThereOrNotAlike) {
     Outcome outcome;
     const char* reason;
   };
-  const Case cases[] = {{against(other_protocol), "protocol_hash differs"},
-                        {against(fewer), "no such cell"},
-                        {against(null_nll), "length 512"},
-                        {against(null_ppl), "length 512"},
-                        {against(no_hash), "protocol_hash"},
-                        {against_text(candidate_with("\"nll\": 2.0", "\"nll\": NaN")), "NaN"},
-                        {against_text(candidate_with("\"nll\": 2.0", "\"nll\": 1e999")), "outside the range"},
-                        {against_text("{\"schema\": \"posenc.res"), "candidate.json"},
-                        {against_text(""), "candidate.json"},
-                        {run({{"compare", scratch_ / "missing.json", baseline_}}), "missing.json"},
-                        {run({{"compare", baseline_, scratch_ / "missing.json"}}), "missing.json"},
-                        {against(results_file(), {"--fail-on", "ppl@333>+2%"}), "ppl@333>+2% matches no cell"},
-                        {against(results_file(), {"--fail-on", "ppl>+2%", "--fail-on", "ppl@alibi>+2%"}), "ppl@alibi>+2% matches no cell"}};
+  const Case cases[] = {
+      {against(other_protocol), "protocol_hash differs"},
+      {against(fewer), "no such cell"},
+      {against(null_nll), "length 512"},
+      {against(null_ppl), "length 512"},
+      {against(no_hash), "protocol_hash"},
+      {against_text(candidate_with("\"nll\": 2.0", "\"nll\": NaN")), "NaN"},
+      {against_text(candidate_with("\"nll\": 2.0", "\"nll\": 1e999")), "outside the range"},
+      {against_text("{\"schema\": \"posenc.res"), "candidate.json"},
+      {against_text(""), "candidate.json"},
+      {run({{"compare", scratch_ / "missing.json", baseline_}}), "missing.json"},
+      {run({{"compare", baseline_, scratch_ / "missing.json"}}), "missing.json"},
+      {against(results_file(), {"--fail-on", "ppl@333>+2%"}), "ppl@333>+2% matches no cell"},
+      {against(results_file(), {"--fail-on", "ppl>+2%", "--fail-on", "ppl@alibi>+2%"}), "ppl@alibi>+2% matches no cell"}};
   for (const auto& [outcome, reason] : cases) {
     EXPECT_EQ(outcome.code, 3) << reason << "\n" << outcome.out << outcome.err;
     EXPECT_THAT(outcome.out, HasSubstr(reason));
@@ -151,12 +168,14 @@ TEST_F(CompareCommand, ReportsFilesAndFoldersInEveryFormat) {
   fs::create_directories(scratch_ / "sweep/a");
   fs::create_directories(scratch_ / "sweep/b");
   write_config(scratch_ / "sweep/a/results.json", results_file());
-  write_config(scratch_ / "sweep/b/config.json", {{"name", "b"}, {"seed", 2}, {"model", {{"position", {{"scheme", "alibi"}}}}}, {"train", {{"length", 128}}}});
+  write_config(scratch_ / "sweep/b/config.json",
+               {{"name", "b"}, {"seed", 2}, {"model", {{"position", {{"scheme", "alibi"}}}}}, {"train", {{"length", 128}}}});
   write_config(scratch_ / "sweep/b/status.json", {{"status", "failed"}, {"reason", "no space left"}});
   for (const char* format : {"text", "md", "csv", "json"}) {
     const Outcome done = run({{"report", scratch_ / "sweep", "--format", format}});
     EXPECT_EQ(done.code, 0) << done.err;
-    EXPECT_THAT(done.out, AllOf(HasSubstr("rope"), HasSubstr("alibi"), HasSubstr("failed"), HasSubstr("no space left"))) << format;
+    EXPECT_THAT(done.out, AllOf(HasSubstr("rope"), HasSubstr("alibi"), HasSubstr("failed"), HasSubstr("no space left")))
+        << format;
     EXPECT_THAT(done.err, IsEmpty());
   }
   const Outcome text = run({{"report", baseline_}});
@@ -170,7 +189,8 @@ TEST_F(CompareCommand, ReportsFilesAndFoldersInEveryFormat) {
 TEST_F(CompareCommand, ReplacesTheOutputFileAsAWhole) {
   const fs::path out = write_text(scratch_ / "out.txt", "before\n");
   ASSERT_EQ(::chmod(out.c_str(), 0664), 0);
-  struct stat old {}, now {};
+  struct stat old {
+  }, now{};
   ASSERT_EQ(::stat(out.c_str(), &old), 0);
   const Outcome done = run({{"report", baseline_, "-o", out}});
   EXPECT_EQ(done.code, 0) << done.err;

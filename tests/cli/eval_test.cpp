@@ -27,10 +27,11 @@ std::set<T> values(const Json& results, const char* key) {
   return all;
 }
 
-// The tokenizer's state is the run's: the same characters get the same numbers without the text it was built from being read for them.
+// The tokenizer's state is kept in the run: the same characters get the same numbers.
 TEST(Eval, RepeatsTheNumbersOfACharacterRunFromItsDirectory) {
   const Scratch scratch;
-  Json config = tiny_config(write_text(scratch / "text.txt", "\u00fcber \u4e2d\u6587 \u00df " + sample_text() + " \u00e9t\u00e9"));
+  Json config =
+      tiny_config(write_text(scratch / "text.txt", "\u00fcber \u4e2d\u6587 \u00df " + sample_text() + " \u00e9t\u00e9"));
   config["data"]["tokenizer"] = "char";
   const fs::path path = scratch / "chars";
   const Outcome trained = run({{"train", "--config", write_config(scratch / "c.json", config), "--out", path}});
@@ -40,9 +41,10 @@ TEST(Eval, RepeatsTheNumbersOfACharacterRunFromItsDirectory) {
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(again.out, trained.out);
   const Json before = read_json(path / "results.json"), after = read_json(scratch / "again.json");
-  for (const char* key : {"cells", "by_position", "protocol_hash", "unit", "parameters"}) EXPECT_EQ(after.at(key), before.at(key)) << key;
+  for (const char* key : {"cells", "by_position", "protocol_hash", "unit", "parameters"})
+    EXPECT_EQ(after.at(key), before.at(key)) << key;
   EXPECT_EQ(before.at("unit"), "char");
-  EXPECT_EQ(snapshot(path), files);  // evaluating changes nothing in the run
+  expect_untouched(path, files);  // evaluating changes nothing in the run
 }
 
 TEST(Eval, TakesOtherLengthsExtensionsProtocolsAndText) {
@@ -50,8 +52,8 @@ TEST(Eval, TakesOtherLengthsExtensionsProtocolsAndText) {
   const Scratch scratch;
   const fs::path other = write_text(scratch / "other.txt", sample_text(3000)), out = scratch / "out.json";
   const auto files = snapshot(whole.path);
-  const Outcome done = run({{"eval", whole.path, "--lengths", "8,24", "--extend", R"({"method": "pi", "factor": 2})", "--protocol", "sliding", "--data", other,
-                             "--set", "/eval/tokens=100", "--out", out}});
+  const Outcome done = run({{"eval", whole.path, "--lengths", "8,24", "--extend", R"({"method": "pi", "factor": 2})",
+                             "--protocol", "sliding", "--data", other, "--set", "/eval/tokens=100", "--out", out}});
   ASSERT_EQ(done.code, 0) << done.err;
   const Json results = read_json(out);
   EXPECT_THAT(values<int>(results, "length"), ElementsAre(8, 24));
@@ -61,7 +63,7 @@ TEST(Eval, TakesOtherLengthsExtensionsProtocolsAndText) {
   EXPECT_THAT(values<std::string>(results, "status"), ElementsAre("ok"));
   EXPECT_NE(results.at("protocol_hash"), read_json(whole.path / "results.json").at("protocol_hash"));
   EXPECT_THAT(done.out, HasSubstr("pi(factor=2)"));
-  EXPECT_EQ(snapshot(whole.path), files);
+  expect_untouched(whole.path, files);
   EXPECT_EQ(run({{"compare", whole.path, out}}).code, 3);  // other protocols are not compared
 }
 

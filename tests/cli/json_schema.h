@@ -1,5 +1,6 @@
 #pragma once
-// As much of JSON Schema (draft 2020-12) as `posenc schema` uses, written from the specification, to hold its output against configs.
+// As much of JSON Schema (draft 2020-12) as `posenc schema` uses, written from the specification, to hold its output against
+// configs.
 
 #include <algorithm>
 #include <string>
@@ -16,15 +17,17 @@ inline bool has_type(const Json& value, const std::string& type) {
   if (type == "boolean") return value.is_boolean();
   if (type == "null") return value.is_null();
   if (type == "number") return value.is_number();
-  if (type == "integer") return value.is_number_integer() || (value.is_number() && value.get<double>() == static_cast<double>(value.get<long long>()));
+  if (type == "integer")
+    return value.is_number_integer() || (value.is_number() && value.get<double>() == static_cast<double>(value.get<long long>()));
   return false;
 }
 
 /// Keywords that the checker knows; another one would be passed over in silence.
 inline bool is_known_keyword(const std::string& key) {
-  const std::vector<std::string> known = {"$schema", "title",   "description", "default",          "type",     "enum",    "anyOf",
-                                          "items",   "minimum", "maximum",     "exclusiveMinimum", "required", "properties", "additionalProperties",
-                                          "minLength"};
+  const std::vector<std::string> known = {
+      "$schema",  "title",   "description", "default",          "type",     "enum",       "anyOf",
+      "items",    "minimum", "maximum",     "exclusiveMinimum", "required", "properties", "additionalProperties",
+      "minLength"};
   return std::find(known.begin(), known.end(), key) != known.end();
 }
 
@@ -37,23 +40,29 @@ inline std::vector<std::string> schema_violations(const Json& schema, const Json
   }
   if (schema.contains("type")) {
     const Json types = schema["type"].is_array() ? schema["type"] : Json::array({schema["type"]});
-    if (std::none_of(types.begin(), types.end(), [&](const Json& type) { return has_type(value, type); })) wrong.push_back(at + ": wrong type");
+    if (std::none_of(types.begin(), types.end(), [&](const Json& type) { return has_type(value, type); }))
+      wrong.push_back(at + ": wrong type");
   }
-  if (schema.contains("enum") && std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end()) wrong.push_back(at + ": not in enum");
+  if (schema.contains("enum") && std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end())
+    wrong.push_back(at + ": not in enum");
   if (value.is_number()) {
     const double number = value.get<double>();
     if (schema.contains("minimum") && number < schema["minimum"].get<double>()) wrong.push_back(at + ": below minimum");
     if (schema.contains("maximum") && number > schema["maximum"].get<double>()) wrong.push_back(at + ": above maximum");
-    if (schema.contains("exclusiveMinimum") && number <= schema["exclusiveMinimum"].get<double>()) wrong.push_back(at + ": not above exclusiveMinimum");
+    if (schema.contains("exclusiveMinimum") && number <= schema["exclusiveMinimum"].get<double>())
+      wrong.push_back(at + ": not above exclusiveMinimum");
   }
-  if (value.is_string() && schema.contains("minLength") && value.get<std::string>().size() < schema["minLength"].get<std::size_t>()) wrong.push_back(at + ": short");
+  if (value.is_string() && schema.contains("minLength") &&
+      value.get<std::string>().size() < schema["minLength"].get<std::size_t>())
+    wrong.push_back(at + ": short");
   if (schema.contains("anyOf")) {
     const auto fits = [&](const Json& option) { return schema_violations(option, value, at).empty(); };
     if (std::none_of(schema["anyOf"].begin(), schema["anyOf"].end(), fits)) wrong.push_back(at + ": matches nothing of anyOf");
   }
   if (value.is_array() && schema.contains("items")) {
     for (std::size_t i = 0; i < value.size(); ++i) {
-      for (const std::string& one : schema_violations(schema["items"], value[i], at + "/" + std::to_string(i))) wrong.push_back(one);
+      for (const std::string& one : schema_violations(schema["items"], value[i], at + "/" + std::to_string(i)))
+        wrong.push_back(one);
     }
   }
   if (!value.is_object()) return wrong;

@@ -100,7 +100,9 @@ class Process {
     outcome.out = contents(out_);
     outcome.err = terminal_ ? drained_ : contents(err_);
     outcome.seconds = std::chrono::duration<double>(ended_ - started_).count();
-    const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6; };
+    const auto seconds = [](const timeval& time) {
+      return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+    };
     outcome.cpu_seconds = seconds(usage_.ru_utime) + seconds(usage_.ru_stime);
     return outcome;
   }
@@ -134,7 +136,8 @@ class Process {
     int status = 0;
     const bool ended = ::wait4(pid_, &status, WNOHANG, &usage_) == pid_;
     char bytes[4096];
-    for (ssize_t n = 0; terminal_ && (n = ::read(err_, bytes, sizeof bytes)) > 0;) drained_.append(bytes, static_cast<std::size_t>(n));
+    for (ssize_t n = 0; terminal_ && (n = ::read(err_, bytes, sizeof bytes)) > 0;)
+      drained_.append(bytes, static_cast<std::size_t>(n));
     if (ended) status_ = status, ended_ = Clock::now();
   }
 

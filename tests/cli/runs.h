@@ -38,13 +38,19 @@ inline Json tiny_config(const std::string& text) {
           {"eval", {{"lengths", {8}}, {"windows", 4}, {"tokens", 64}, {"by_position", 0}}}};
 }
 
-/// A run with everything that could go astray when it is interrupted: dropout, warm-up, micro-batches, two protocols, an extension.
+/// A run with everything that could go astray when it is interrupted: dropout, warm-up, micro-batches, an extension.
 inline Json whole_config(const std::string& text) {
   return {{"name", "whole"},
           {"data", {{"path", text}}},
           {"model", {{"layers", 1}, {"d_model", 16}, {"heads", 2}, {"dropout", 0.1}, {"position", "rope"}}},
           {"train",
-           {{"length", 16}, {"batch_tokens", 128}, {"micro_batch_tokens", 32}, {"steps", 120}, {"lr", 0.01}, {"warmup", 40}, {"log_every", 1},
+           {{"length", 16},
+            {"batch_tokens", 128},
+            {"micro_batch_tokens", 32},
+            {"steps", 120},
+            {"lr", 0.01},
+            {"warmup", 40},
+            {"log_every", 1},
             {"checkpoint_every", 10}}},
           {"eval", {{"lengths", {8, 16, 32}}, {"windows", 64}, {"tokens", 0}, {"by_position", 16}, {"extensions", {"pi"}}}},
           {"runtime", {{"threads", 1}}}};
@@ -55,7 +61,9 @@ inline std::filesystem::path write_text(const std::filesystem::path& file, const
   return file;
 }
 
-inline std::filesystem::path write_config(const std::filesystem::path& file, const Json& config) { return write_text(file, dump_json(config)); }
+inline std::filesystem::path write_config(const std::filesystem::path& file, const Json& config) {
+  return write_text(file, dump_json(config));
+}
 
 /// Strict: NaN, Infinity or trailing text throw.
 inline Json read_json(const std::filesystem::path& file) { return Json::parse(read_file(file)); }
@@ -78,20 +86,36 @@ inline bool has_logged(const std::filesystem::path& run, std::size_t steps) {
   return std::filesystem::exists(run / "metrics.jsonl") && lines_of(read_file(run / "metrics.jsonl")).size() >= steps;
 }
 
-/// Every file below `folder` with its bytes.
-inline std::map<std::string, std::string> snapshot(const std::filesystem::path& folder) {
-  std::map<std::string, std::string> files;
+using Snapshot = std::map<std::string, std::string>;
+
+/// Every file below `folder` with its bytes; of LOCK only that it is there, as each process that comes writes its name into it.
+inline Snapshot snapshot(const std::filesystem::path& folder) {
+  Snapshot files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    files[entry.path().lexically_relative(folder)] = entry.is_regular_file() ? read_file(entry.path()) : "(folder)";
+    const bool counts = entry.is_regular_file() && entry.path().filename() != "LOCK";
+    files[entry.path().lexically_relative(folder)] = counts ? read_file(entry.path()) : "";
   }
   return files;
 }
 
-/// Fails unless `run` left what `whole` left: weights, everything measured, and each step once with the same numbers. Only times may differ.
+/// Fails, naming the files, unless `folder` is as it was.
+inline void expect_untouched(const std::filesystem::path& folder, const Snapshot& before) {
+  const Snapshot now = snapshot(folder);
+  for (const auto& [file, bytes] : before) {
+    const auto found = now.find(file);
+    EXPECT_TRUE(found != now.end() && found->second == bytes)
+        << folder / file << (found == now.end() ? " is gone" : " has changed");
+  }
+  for (const auto& [file, bytes] : now) EXPECT_TRUE(before.contains(file)) << folder / file << " is new";
+}
+
+/// Fails unless `run` left what `whole` left: weights, everything measured, each step once with the same numbers. Only times may
+/// differ.
 inline void expect_same_run(const std::filesystem::path& whole, const std::filesystem::path& run) {
   EXPECT_TRUE(read_file(whole / "model.safetensors") == read_file(run / "model.safetensors")) << "weights differ";
   const Json want = read_json(whole / "results.json"), got = read_json(run / "results.json");
-  for (const char* key : {"cells", "by_position", "protocol_hash", "parameters", "status"}) EXPECT_EQ(want.at(key), got.at(key)) << key;
+  for (const char* key : {"cells", "by_position", "protocol_hash", "parameters", "status"})
+    EXPECT_EQ(want.at(key), got.at(key)) << key;
   std::vector<Json> steps = read_metrics(whole), logged = read_metrics(run);
   for (auto* list : {&steps, &logged}) {
     for (Json& line : *list) line.erase("tokens_per_s");
@@ -102,7 +126,9 @@ inline void expect_same_run(const std::filesystem::path& whole, const std::files
 /// One run from start to end on one thread, made when first asked for.
 struct WholeRun {
   WholeRun()
-      : text(write_text(scratch / "text.txt", sample_text())), config(write_config(scratch / "whole.json", whole_config(text))), path(scratch / "whole"),
+      : text(write_text(scratch / "text.txt", sample_text())),
+        config(write_config(scratch / "whole.json", whole_config(text))),
+        path(scratch / "whole"),
         outcome(run({{"train", "--config", config, "--out", path}})) {}
   Scratch scratch;
   std::filesystem::path text, config, path;
@@ -137,6 +163,8 @@ inline const KilledRun& killed_run() {
 }
 
 /// Goes on with a run of whole_run()'s config.
-inline Outcome resume(const std::filesystem::path& path) { return run({{"train", "--config", whole_run().config, "--out", path, "--resume"}}); }
+inline Outcome resume(const std::filesystem::path& path) {
+  return run({{"train", "--config", whole_run().config, "--out", path, "--resume"}});
+}
 
 }  // namespace posenc

@@ -48,7 +48,8 @@ struct Kind {
 constexpr Kind kKinds[] = {{"schemes", "POSENC_SCHEME", "schemes"}, {"extend", "POSENC_EXTENSION", "extensions"}};
 
 TEST(Schemes, ListsEverySchemeAndExtensionWithItsAliasesInEveryFormat) {
-  const Outcome text = run({{"schemes"}}), md = run({{"schemes", "--format", "md"}}), json = run({{"schemes", "--format", "json"}});
+  const Outcome text = run({{"schemes"}}), md = run({{"schemes", "--format", "md"}}),
+                json = run({{"schemes", "--format", "json"}});
   for (const Outcome* outcome : {&text, &md, &json}) {
     EXPECT_EQ(outcome->code, 0);
     EXPECT_THAT(outcome->err, IsEmpty());
@@ -59,7 +60,8 @@ TEST(Schemes, ListsEverySchemeAndExtensionWithItsAliasesInEveryFormat) {
     std::vector<std::string> names;
     for (const Json& one : all.at(section)) {
       names.push_back(one.at("name"));
-      EXPECT_THAT(one.at("aliases").get<std::vector<std::string>>(), ElementsAreArray(aliases_in_source(folder, names.back()))) << names.back();
+      EXPECT_THAT(one.at("aliases").get<std::vector<std::string>>(), ElementsAreArray(aliases_in_source(folder, names.back())))
+          << names.back();
       EXPECT_FALSE(one.at("title").get<std::string>().empty() || one.at("paper").get<std::string>().empty()) << names.back();
     }
     ASSERT_THAT(names, ElementsAreArray(listed(folder, macro)));
@@ -92,7 +94,8 @@ TEST(JsonSchema, AcceptsTheConfigsThatComeWithPosenc) {
   for (const char* folder : {"configs", "experiments"}) {
     for (const auto& entry : fs::recursive_directory_iterator(kSource / folder)) {
       const std::string name = entry.path().filename();
-      if (std::string(folder) == "configs" ? entry.path().extension() == ".json" : name == "sweep.json") files.push_back(entry.path());
+      if (std::string(folder) == "configs" ? entry.path().extension() == ".json" : name == "sweep.json")
+        files.push_back(entry.path());
     }
   }
   ASSERT_GE(files.size(), 7u);
@@ -105,11 +108,14 @@ TEST(JsonSchema, RefusesWhatTheParserRefuses) {
   const Json good = tiny_config("text.txt");
   ASSERT_THAT(schema_violations(schema, good), IsEmpty());
   const Scratch scratch;
-  for (const char* patch : {R"({"trian": {}})", R"({"train": {"learning_rat": 1}})", R"({"train": {"steps": 1.5}})", R"({"train": {"steps": "3"}})",
-                            R"({"train": {"eps": 0}})", R"({"train": {"betas": [0.9, 2]}})", R"({"model": {"layers": 0}})", R"({"model": {"position": "rop"}})",
-                            R"({"model": {"position": {"scheme": "rope", "bas": 3}}})", R"({"model": {"position": {"scheme": "alibi", "base": 3}}})",
-                            R"({"eval": {"lengths": [0]}})", R"({"eval": {"protocols": ["fixed"]}})", R"({"eval": {"extensions": [{"method": "yarn?"}]}})",
-                            R"({"data": {"path": ""}})", R"({"data": {"path": {"train": "a"}}})", R"({"runtime": {"dtype": "float8"}})", R"({"seed": -1})"}) {
+  for (const char* patch :
+       {R"({"trian": {}})", R"({"train": {"learning_rat": 1}})", R"({"train": {"steps": 1.5}})", R"({"train": {"steps": "3"}})",
+        R"({"train": {"eps": 0}})", R"({"train": {"betas": [0.9, 2]}})", R"({"model": {"layers": 0}})",
+        R"({"model": {"position": "rop"}})", R"({"model": {"position": {"scheme": "rope", "bas": 3}}})",
+        R"({"model": {"position": {"scheme": "alibi", "base": 3}}})", R"({"eval": {"lengths": [0]}})",
+        R"({"eval": {"protocols": ["fixed"]}})", R"({"eval": {"extensions": [{"method": "yarn?"}]}})",
+        R"({"data": {"path": ""}})", R"({"data": {"path": {"train": "a"}}})", R"({"runtime": {"dtype": "float8"}})",
+        R"({"seed": -1})"}) {
     Json config = good;
     config.merge_patch(Json::parse(patch));
     EXPECT_THAT(schema_violations(schema, config), Not(IsEmpty())) << patch;

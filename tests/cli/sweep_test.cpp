@@ -77,7 +77,8 @@ TEST_F(SweepCommand, RefusesRepeatedPointsAndUnevenLists) {
     EXPECT_FALSE(fs::exists(out_));
     return refused.err;
   };
-  EXPECT_THAT(refusal(R"({"vary": {"/seed": [2, 2, 4]}})"), AllOf(HasSubstr("grid.json:"), HasSubstr("the value 2 is given twice")));
+  EXPECT_THAT(refusal(R"({"vary": {"/seed": [2, 2, 4]}})"),
+              AllOf(HasSubstr("grid.json:"), HasSubstr("the value 2 is given twice")));
   EXPECT_THAT(refusal(R"({"vary": {"/model/position": ["rope", "rotary"]}})"), HasSubstr("are the same run"));
   EXPECT_THAT(refusal(R"({"zip": {"/seed": [1, 1]}})"), HasSubstr("are the same run"));
   EXPECT_THAT(refusal(R"({"zip": {"/seed": [1, 2], "/train/steps": [1, 2, 3]}})"), HasSubstr("2 and 3 values"));
@@ -97,7 +98,9 @@ TEST_F(SweepCommand, GoesOnAfterCellsThatFailAndSaysWhyEachDid) {
   const Json grid = {{"zip",
                       {{"/model/heads", {2, 2, 3, 4, 2}},
                        {"/train/lr", {0.01, 1e9, 0.01, 0.01, 0.01}},
-                       {"/data/path", {scratch_ / "text.txt", scratch_ / "text.txt", scratch_ / "text.txt", scratch_ / "text.txt", scratch_ / "missing.txt"}}}}};
+                       {"/data/path",
+                        {scratch_ / "text.txt", scratch_ / "text.txt", scratch_ / "text.txt", scratch_ / "text.txt",
+                         scratch_ / "missing.txt"}}}}};
   const Outcome done = sweep(grid, {"--jobs", "8"});
   EXPECT_EQ(done.code, 5) << done.err;
   const std::vector<std::string> reasons = {"not finite at step", "3 does not divide d_model 16", "missing.txt does not exist"};
@@ -129,7 +132,8 @@ TEST_F(SweepCommand, GoesOnAfterCellsThatFailAndSaysWhyEachDid) {
   std::map<fs::path, std::pair<fs::file_time_type, std::string>> before;
   for (const fs::path& cell : cells()) {
     for (const char* file : {"results.json", "model.safetensors", "metrics.jsonl"}) {
-      if (fs::exists(cell / "results.json") && fs::exists(cell / file)) before[cell / file] = {fs::last_write_time(cell / file), read_file(cell / file)};
+      if (fs::exists(cell / "results.json") && fs::exists(cell / file))
+        before[cell / file] = {fs::last_write_time(cell / file), read_file(cell / file)};
     }
   }
   ASSERT_EQ(before.size(), 8u);  // the diverged run has no weights
@@ -185,7 +189,8 @@ TEST_F(SweepCommand, StopsOnASignalAndGoesOnWhereItWas) {
   // A changed grid is noticed: seed 2 is no longer part of it.
   const Outcome smaller = sweep({{"vary", {{"/model/position", {"rope", "alibi"}}, {"/seed", {1}}}}}, {"--resume"});
   EXPECT_EQ(smaller.code, 0);
-  EXPECT_THAT(smaller.err, AllOf(HasSubstr("the grid has changed: "), HasSubstr("(position=alibi seed=2) is no longer part of it")));
+  EXPECT_THAT(smaller.err,
+              AllOf(HasSubstr("the grid has changed: "), HasSubstr("(position=alibi seed=2) is no longer part of it")));
   EXPECT_THAT(smaller.err, HasSubstr("0 finished, 2 finished before"));
 }
 

@@ -32,8 +32,9 @@ TEST(Train, LeavesEveryFileOfTheContract) {
   ASSERT_EQ(whole.outcome.code, 0) << whole.outcome.err;
   std::vector<std::string> files;
   for (const auto& [file, bytes] : snapshot(whole.path)) files.push_back(file);
-  EXPECT_THAT(files, ElementsAre("LOCK", "checkpoints", "checkpoints/0.posenc", "checkpoints/1.posenc", "config.json", "manifest.json", "metrics.jsonl",
-                                 "model.safetensors", "report.md", "results.json", "tokenizer.json"));
+  EXPECT_THAT(files,
+              ElementsAre("LOCK", "checkpoints", "checkpoints/0.posenc", "checkpoints/1.posenc", "config.json", "manifest.json",
+                          "metrics.jsonl", "model.safetensors", "report.md", "results.json", "tokenizer.json"));
   EXPECT_THAT(read_file(whole.path / "report.md"), HasSubstr("| rope |"));
 }
 
@@ -51,7 +52,8 @@ TEST(Train, WritesResultsAsTheContractHasThem) {
   EXPECT_FALSE(results.at("protocol_hash").get<std::string>().empty());
   ASSERT_EQ(results.at("cells").size(), 12u);  // 3 lengths, 2 protocols, none and pi
   for (const Json& cell : results.at("cells")) {
-    EXPECT_THAT(keys_of(cell), IsSupersetOf({"extension", "length", "protocol", "window", "stride", "targets", "nll", "stderr", "ppl", "bits_per_byte", "status"}));
+    EXPECT_THAT(keys_of(cell), IsSupersetOf({"extension", "length", "protocol", "window", "stride", "targets", "nll", "stderr",
+                                             "ppl", "bits_per_byte", "status"}));
     EXPECT_EQ(cell.at("status"), "ok");
     const double nll = cell.at("nll");
     EXPECT_NEAR(cell.at("ppl").get<double>(), std::exp(nll), 1e-9 * std::exp(nll));  // both are doubles
@@ -59,14 +61,16 @@ TEST(Train, WritesResultsAsTheContractHasThem) {
     EXPECT_LT(nll, 5.5452);  // ln 256: it has learnt something
   }
   ASSERT_FALSE(results.at("by_position").empty());
-  for (const Json& bucket : results.at("by_position")) EXPECT_THAT(keys_of(bucket), IsSupersetOf({"extension", "length", "from", "to", "nll", "stderr"}));
+  for (const Json& bucket : results.at("by_position"))
+    EXPECT_THAT(keys_of(bucket), IsSupersetOf({"extension", "length", "from", "to", "nll", "stderr"}));
 }
 
 TEST(Train, SaysInTheManifestWhereAndHowItRan) {
   const WholeRun& whole = whole_run();
   const Json manifest = read_json(whole.path / "manifest.json");
-  for (const char* pointer : {"/posenc", "/git", "/compiler", "/libtorch", "/blas/library", "/simd", "/attention/training", "/attention/evaluation/32", "/cpu",
-                              "/started", "/finished", "/data/train/sha256", "/data/valid/sha256", "/data/test/sha256"}) {
+  for (const char* pointer :
+       {"/posenc", "/git", "/compiler", "/libtorch", "/blas/library", "/simd", "/attention/training", "/attention/evaluation/32",
+        "/cpu", "/started", "/finished", "/data/train/sha256", "/data/valid/sha256", "/data/test/sha256"}) {
     const Json::json_pointer place(pointer);
     ASSERT_TRUE(manifest.contains(place)) << pointer;
     EXPECT_FALSE(manifest.at(place).get<std::string>().empty()) << pointer;
@@ -80,7 +84,9 @@ TEST(Train, SaysInTheManifestWhereAndHowItRan) {
   const auto bytes = static_cast<std::int64_t>(fs::file_size(whole.text));
   const Json& data = manifest.at("data");
   EXPECT_EQ(data.at("train").at("tokens"), bytes * 18 / 20);
-  EXPECT_EQ(data.at("train").at("bytes").get<std::int64_t>() + data.at("valid").at("bytes").get<std::int64_t>() + data.at("test").at("bytes").get<std::int64_t>(), bytes);
+  EXPECT_EQ(data.at("train").at("bytes").get<std::int64_t>() + data.at("valid").at("bytes").get<std::int64_t>() +
+                data.at("test").at("bytes").get<std::int64_t>(),
+            bytes);
 }
 
 TEST(Train, LogsOneObjectPerStep) {
@@ -101,8 +107,10 @@ TEST(Train, LogsOneObjectPerStep) {
 // Fault 127: 120 steps into files.
 TEST(Train, KeepsARedirectedLogShortAndStdoutForTheTable) {
   const Outcome& outcome = whole_run().outcome;
-  for (const std::string& stream : {outcome.out, outcome.err}) EXPECT_THAT(stream, AllOf(Not(HasSubstr("\r")), Not(HasSubstr("\x1b"))));
-  EXPECT_LE(static_cast<double>(lines_of(outcome.err).size()), 2 + outcome.seconds / 10) << outcome.err;  // one line per ten seconds
+  for (const std::string& stream : {outcome.out, outcome.err})
+    EXPECT_THAT(stream, AllOf(Not(HasSubstr("\r")), Not(HasSubstr("\x1b"))));
+  EXPECT_LE(static_cast<double>(lines_of(outcome.err).size()), 2 + outcome.seconds / 10)
+      << outcome.err;  // one line per ten seconds
   const std::vector<std::string> lines = lines_of(outcome.out);
   ASSERT_GE(lines.size(), 4u);
   EXPECT_EQ(lines[0], "whole (rope), trained at 16, seed 1, by evaluation length");
@@ -117,14 +125,16 @@ TEST(Train, NeitherRepeatsNorReplacesARunUnlessAsked) {
   write_config(scratch / "tiny.json", tiny_config(write_text(scratch / "text.txt", sample_text())));
   const fs::path path = scratch / "runs" / name;
   const auto train = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"train", "--config", "tiny.json", "--set", "/name=\"" + name + "\"", "--set", "/train/steps=2"};
+    std::vector<std::string> arguments = {"train", "--config",      "tiny.json", "--set", "/name=\"" + name + "\"",
+                                          "--set", "/train/steps=2"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run({.arguments = arguments, .directory = scratch.path()});
   };
 
   const Outcome first = train({});
   ASSERT_EQ(first.code, 0) << first.err;
-  EXPECT_EQ(read_json(path / "config.json").at("train").at("steps"), 2);  // --set reached the run, and its default place is runs/NAME
+  EXPECT_EQ(read_json(path / "config.json").at("train").at("steps"),
+            2);  // --set reached the run, and its default place is runs/NAME
   EXPECT_EQ(read_metrics(path).size(), 2u);
 
   const auto files = snapshot(path);
@@ -133,12 +143,12 @@ TEST(Train, NeitherRepeatsNorReplacesARunUnlessAsked) {
   EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.err, AllOf(HasSubstr("runs/" + name), HasSubstr("--resume"), HasSubstr("--overwrite"), HasSubstr("--out")));
   EXPECT_THAT(again.out, IsEmpty());
-  EXPECT_EQ(snapshot(path), files);
+  expect_untouched(path, files);
 
   const Outcome resumed = train({"--resume"});
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(resumed.out, first.out);
-  EXPECT_EQ(snapshot(path), files);
+  expect_untouched(path, files);
   EXPECT_EQ(fs::last_write_time(path / "results.json"), when);
 
   const Outcome replaced = train({"--overwrite", "--set", "/train/steps=1"});

@@ -118,13 +118,13 @@ TEST_P(Conformance, BlocksOfQueriesGiveTheWhole) {
     const Tensor inputs = tokens.slice(1, 0, tokens.size(1) - 1);
     const Tensor whole = logits_of(*tested, inputs, reference());
     const auto whole_grads = gradients(*tested, tokens, reference());
+    const auto names = tested->named_parameters().keys();
     for (const std::int64_t rows : {1, 7, 39}) {
       EXPECT_TRUE(torch::allclose(logits_of(*tested, inputs, blocked(rows)), whole, forward, forward)) << rows << " rows";
       const auto grads = gradients(*tested, tokens, blocked(rows));
       for (std::size_t i = 0; i < grads.size(); ++i) {
-        const std::string& name = tested->named_parameters()[i].key();
-        EXPECT_GT(largest(whole_grads[i]), 0) << name;
-        EXPECT_LE(difference(grads[i], whole_grads[i]), backward * largest(whole_grads[i])) << name << ", " << rows << " rows";
+        EXPECT_GT(largest(whole_grads[i]), 0) << names[i];
+        EXPECT_LE(difference(grads[i], whole_grads[i]), backward * largest(whole_grads[i])) << names[i] << ", " << rows << " rows";
       }
     }
   }
@@ -179,8 +179,8 @@ TEST_P(Conformance, GradientsAreTheDifferencesOfTheLoss) {
   const Tensor tokens = random_tokens(2, 13);
   const auto grads = gradients(*tested, tokens, blocked(5));
   const auto parameters = tested->parameters();
+  const auto names = tested->named_parameters().keys();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::string& name = tested->named_parameters()[i].key();
     const Tensor grad = grads[i].contiguous();
     const std::int64_t last = parameters[i].numel() - 1;
     double* value = parameters[i].data_ptr<double>();
@@ -192,7 +192,7 @@ TEST_P(Conformance, GradientsAreTheDifferencesOfTheLoss) {
       const double below = summed_loss(*tested, tokens);
       value[at] = kept;
       const double expected = (above - below) / (2 * h), found = grad.data_ptr<double>()[at];
-      EXPECT_NEAR(found, expected, 1e-6 * (1 + std::abs(expected))) << name << "[" << at << "]";
+      EXPECT_NEAR(found, expected, 1e-6 * (1 + std::abs(expected))) << names[i] << "[" << at << "]";
     }
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
-// The goldens (see README.md here): numbers made by peers' code. Every *.json with a "kind" is one; its kind decides what checks it. A check reads all
-// parameters from the file, so that another set of files of the same kinds, in the folder POSENC_GOLDENS, works as well.
+// The goldens (see README.md here): numbers made by peers' code. Every *.json with a "kind" is one; its kind decides what checks
+// it. A check reads all parameters from the file, so that another set of files of the same kinds, in the folder POSENC_GOLDENS,
+// works as well.
 //
 //   for (const Golden& golden : find_goldens(golden_folder()).goldens)
 //     if (const Kind* kind = find_kind(golden.kind)) kind->check(golden).failures();
@@ -42,10 +43,11 @@ struct Found {
   std::vector<std::filesystem::path> configs;  ///< of models, Hugging Face's config.json: no goldens, but read by some
   std::vector<std::string> strays;             ///< JSON files that are neither, with the reason
 };
-std::filesystem::path own_goldens();    ///< tests/golden of this repository
-std::filesystem::path golden_folder();  ///< POSENC_GOLDENS, or own_goldens()
+std::filesystem::path own_folder();     ///< tests/golden of this repository
+std::filesystem::path golden_folder();  ///< POSENC_GOLDENS, or own_folder()
 Found find_goldens(const std::filesystem::path& folder);
-const Found& goldens();  ///< those of golden_folder() at the first call
+const Found& goldens();      ///< those of golden_folder() at the first call
+const Found& own_goldens();  ///< those of own_folder()
 
 /// |got − want| ≤ abs + (rel + rounding)·|want|
 struct Tolerance {

@@ -26,7 +26,8 @@ Outcome interrupt(const fs::path& path, int signal, const std::function<bool()>&
   return training.wait();
 }
 
-// Faults 85, 90, 91, 93, 95, 132: killed within the warm-up, after it, and while evaluating; weights, numbers and logged steps are those of the whole run.
+// Faults 85, 90, 91, 93, 95, 132: killed within the warm-up, after it, and while evaluating; weights, numbers and logged steps
+// are those of the whole run.
 TEST(Interrupted, KilledThreeTimesEndsWithTheSameBits) {
   const Scratch scratch;
   const fs::path path = killed_run().copy_to(scratch / "run");  // the first kill; warm-up ends at 40
@@ -53,7 +54,8 @@ TEST(Interrupted, StoppedInTrainingSavesAndGoesOn) {
   EXPECT_FALSE(fs::exists(path / "results.json"));
   const Outcome done = resume(path);
   ASSERT_EQ(done.code, 0) << done.err;
-  EXPECT_THAT(done.err, HasSubstr("resuming whole at step " + std::to_string(steps) + " of 120"));  // not at the checkpoint before
+  EXPECT_THAT(done.err,
+              HasSubstr("resuming whole at step " + std::to_string(steps) + " of 120"));  // not at the checkpoint before
   EXPECT_EQ(read_json(path / "manifest.json").at("resumes"), 1);
   expect_same_run(whole_run().path, path);
 }

@@ -47,7 +47,7 @@ TEST(Compare, FailsAboveTwoPercentWhenNoGateIsGiven) {
   const Comparison worse = compare(one(100), one(102.1));
   EXPECT_EQ(worse.verdict, ExitCode::kGateFailed);
   EXPECT_EQ(worse.rows[0].verdict, "regressed");
-  EXPECT_EQ(worse.rows[0].reason, "breaks ppl>+2%");
+  EXPECT_EQ(worse.rows[0].reason, "breaks ppl>+2%, nll>+0.02");
   EXPECT_NEAR(*worse.rows[0].relative_ppl, 0.021, 1e-12);
   EXPECT_NEAR(*worse.rows[0].difference, 0.0207825, 1e-6);  // ln 1.021
 }
@@ -139,7 +139,8 @@ TEST(Compare, RefusesUnlikeProtocols) {
   half_stride[0].cells[0].stride = 32;
   EXPECT_THAT(
       compare(one(100), half_stride).problems,
-      ElementsAre(HasSubstr("window, stride, targets differ: 512, 64, 4096 and 512, 32, 4096"), HasSubstr("matches no cell")));
+      ElementsAre(HasSubstr("window, stride, targets differ: 512, 64, 4096 and 512, 32, 4096"), HasSubstr("ppl>+2% matches no cell"),
+                  HasSubstr("nll>+0.02 matches no cell")));
   Runs per_char = one(100);
   per_char[0].unit = "char";
   EXPECT_THAT(compare(one(100), per_char).problems[0], HasSubstr("unit differs: byte and char"));

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -14,7 +16,6 @@ namespace posenc {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -69,6 +70,29 @@ TEST(Interrupted, StoppedInEvaluationGoesOnWithoutTrainingAgain) {
   EXPECT_FALSE(fs::exists(path / "results.json"));
   EXPECT_EQ(resume(path).code, 0);
   expect_same_run(whole_run().path, path);
+}
+
+/// Whether the process has a handler for the signal, as Linux shows it.
+bool catches(pid_t pid, int signal) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("SigCgt:")) return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+  }
+  return false;
+}
+
+// posenc hands tensor work over to posenc-torch. A signal that comes before or during that must not be lost on the way.
+TEST(Interrupted, IsNotDeafWhileItStarts) {
+  const Scratch scratch;
+  const std::string file = write_config(scratch / "c.json", tiny_config(write_text(scratch / "text.txt", sample_text())));
+  for (int i = 0; i < 3; ++i) {
+    Process training({{"train", "--config", file, "--out", scratch / "run", "--resume"}});
+    ASSERT_TRUE(training.wait_until([&] { return catches(training.pid(), SIGTERM); }));
+    training.signal(SIGTERM);
+    const Outcome stopped = training.wait();
+    EXPECT_EQ(stopped.code, 75) << stopped.err;
+    EXPECT_FALSE(fs::exists(scratch / "run/results.json"));
+  }
 }
 
 TEST(Interrupted, EndsAtOnceOnTheSecondSignal) {

@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "cli/tensor_commands.h"
+#include "run/signals.h"
 
 namespace posenc {
 namespace {
@@ -24,6 +25,8 @@ int hand_over() {
   std::vector<char*> argv;
   for (const std::string& argument : process_arguments()) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
+  hold_stop_signals();  // one that comes from here on waits for posenc-torch; one that came before would be lost with this process
+  if (stop_requested()) throw Error(ExitCode::kStopped, "stopped by a signal before it began");
   execv(program.c_str(), argv.data());
   throw Error(ExitCode::kIo, program.string() + ": " + std::strerror(errno));
 }

@@ -124,7 +124,8 @@ TEST_P(Conformance, BlocksOfQueriesGiveTheWhole) {
       const auto grads = gradients(*tested, tokens, blocked(rows));
       for (std::size_t i = 0; i < grads.size(); ++i) {
         EXPECT_GT(largest(whole_grads[i]), 0) << names[i];
-        EXPECT_LE(difference(grads[i], whole_grads[i]), backward * largest(whole_grads[i])) << names[i] << ", " << rows << " rows";
+        EXPECT_LE(difference(grads[i], whole_grads[i]), backward * largest(whole_grads[i]))
+            << names[i] << ", " << rows << " rows";
       }
     }
   }

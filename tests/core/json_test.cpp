@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <ctime>
 #include <clocale>
 #include <cstdlib>
 #include <filesystem>
@@ -170,11 +171,11 @@ TEST(Json, RefusesTooManyValuesAndBytes) {
 }
 
 TEST(Json, ReadsAnObjectOfManyKeysInLinearTime) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // CPU time: a busy machine is no fault
   std::string text = "{\"first\": 0";
   for (int i = 0; i < 60'000; ++i) text += ",\"key" + std::to_string(i) + "\":1";
   EXPECT_EQ(parse_json(text + "}", "c").root.size(), 60'001u);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, 10);
 }
 
 TEST(Json, AnOverrideReplacesCreatesAndIndexes) {

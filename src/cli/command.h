@@ -1,6 +1,6 @@
 #pragma once
-// The command line: one file per subcommand. Each adds its options to the app and, when chosen, leaves its action; main runs the action and turns errors
-// into exit codes. Commands that need tensors end in a function of tensor_commands.h.
+// The command line: one file per subcommand. Each adds its options to the app and, when chosen, leaves its action; main runs the
+// action and turns errors into exit codes. Commands that need tensors end in a function of tensor_commands.h.
 
 #include <CLI/CLI.hpp>
 #include <functional>

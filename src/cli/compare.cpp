@@ -29,7 +29,8 @@ int run_compare(const CompareOptions& o) {
 }  // namespace
 
 void add_compare(CLI::App& app, const GlobalOptions&, Action& action) {
-  auto* command = app.add_subcommand("compare", "the CI gate: candidate against baseline, cell by cell; exits 0, 1 (worse), 3 (cannot compare)");
+  auto* command = app.add_subcommand(
+      "compare", "the CI gate: candidate against baseline, cell by cell; exits 0, 1 (worse), 3 (cannot compare)");
   auto options = std::make_shared<CompareOptions>();
   command->add_option("baseline", options->baseline, "run or sweep directory, results.json or report.json");
   command->add_option("candidate", options->candidate, "the same of the new run");

@@ -17,9 +17,10 @@ void add_corpus(CLI::App& app, const GlobalOptions&, Action& action) {
   import->callback([options, &action] {
     action = [options] {
       import_corpus(options->name, options->source);
-      return 0;
-    };
-  });
+  return 0;
+};
+}  // namespace posenc
+);
 }
 
 }  // namespace posenc

@@ -38,7 +38,8 @@ void add_eval(CLI::App& app, const GlobalOptions& global, Action& action) {
   auto options = std::make_shared<EvalOptions>();
   command->add_option("run", options->run, "run directory")->required();
   command->add_option("--lengths", options->lengths, "comma-separated input lengths")->delimiter(',');
-  command->add_option("--extend", options->extend, "an extension: pi, or {\"method\":\"pi\",\"factor\":4}")->allow_extra_args(false);
+  command->add_option("--extend", options->extend, "an extension: pi, or {\"method\":\"pi\",\"factor\":4}")
+      ->allow_extra_args(false);
   command->add_option("--protocol", options->protocols, "fixed_target, nonoverlapping or sliding")->allow_extra_args(false);
   command->add_option("--data", options->data, "a text file, split 90/5/5, instead of the run's corpus");
   command->add_option("--split", options->split, "test, valid or train");

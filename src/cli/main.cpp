@@ -32,13 +32,16 @@ void set_up_logging(const GlobalOptions& global) {
 }
 
 int run_cli(int argc, char** argv) {
-  CLI::App app("What does a positional encoding do beyond the training length? Trains small transformers on short sequences, evaluates them at longer ones.",
-               "posenc");
+  CLI::App app(
+      "What does a positional encoding do beyond the training length? Trains small transformers on short sequences, evaluates "
+      "them at longer ones.",
+      "posenc");
   app.require_subcommand(1);
   app.set_version_flag("--version", "posenc " POSENC_VERSION);
   app.fallthrough();  // --threads and the like also after the subcommand
   GlobalOptions global;
-  app.add_option("--log-level", global.log_level, "what is said on stderr")->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}));
+  app.add_option("--log-level", global.log_level, "what is said on stderr")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}));
   app.add_option("--color", global.color, "colours on stderr")->check(CLI::IsMember({"auto", "always", "never"}));
   app.add_option("--threads", global.threads, "worker threads; changes no number")->check(CLI::Range(1, 1024));
   Action action;
@@ -72,7 +75,8 @@ const std::vector<std::string>& process_arguments() { return arguments; }
 void deliver(const std::string& text, const std::string& file) {
   if (!file.empty() && file != "-") return write_file_atomic(file, text);
   std::cout << text << std::flush;
-  if (!std::cout && errno != EPIPE) throw IoError(std::string("stdout: ") + std::strerror(errno));  // a reader that has seen enough is no error
+  if (!std::cout && errno != EPIPE)
+    throw IoError(std::string("stdout: ") + std::strerror(errno));  // a reader that has seen enough is no error
 }
 
 }  // namespace posenc

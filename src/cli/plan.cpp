@@ -8,7 +8,8 @@ void add_plan(CLI::App& app, const GlobalOptions& global, Action& action) {
     std::string config, format = "text";
     std::vector<std::string> set;
   };
-  auto* command = app.add_subcommand("plan", "parameters, memory and time of an experiment, and its resolved config; nothing is run");
+  auto* command =
+      app.add_subcommand("plan", "parameters, memory and time of an experiment, and its resolved config; nothing is run");
   auto options = std::make_shared<Options>();
   command->add_option("--config", options->config, "experiment file")->required();
   command->add_option("--set", options->set, "change a value: --set /train/steps=100")->allow_extra_args(false);

@@ -28,7 +28,11 @@ Json describe(const Info& info) {
   for (const FieldDoc& p : info.parameters()) {
     parameters.push_back({{"name", p.name}, {"type", p.type}, {"default", p.default_value}, {"rule", p.rule}, {"help", p.help}});
   }
-  return {{"name", info.name}, {"aliases", info.aliases}, {"title", info.title}, {"paper", info.paper}, {"parameters", std::move(parameters)}};
+  return {{"name", info.name},
+          {"aliases", info.aliases},
+          {"title", info.title},
+          {"paper", info.paper},
+          {"parameters", std::move(parameters)}};
 }
 
 std::string as_json() {
@@ -58,8 +62,10 @@ std::string parameters(const Info& info) {
 std::string as_table(const std::string& format) {
   Table table;
   table.header = {"name", "kind", "what", "aliases", "traits", "parameters", "paper"};
-  for (const SchemeInfo& s : schemes()) table.rows.push_back({s.name, "scheme", s.title, joined(s.aliases), traits(s), parameters(s), s.paper});
-  for (const ExtensionInfo& e : extensions()) table.rows.push_back({e.name, "extension", e.title, joined(e.aliases), "", parameters(e), e.paper});
+  for (const SchemeInfo& s : schemes())
+    table.rows.push_back({s.name, "scheme", s.title, joined(s.aliases), traits(s), parameters(s), s.paper});
+  for (const ExtensionInfo& e : extensions())
+    table.rows.push_back({e.name, "extension", e.title, joined(e.aliases), "", parameters(e), e.paper});
   table.align.assign(table.header.size(), Align::kLeft);
   return render(table, format);
 }
@@ -67,7 +73,8 @@ std::string as_table(const std::string& format) {
 }  // namespace
 
 void add_schemes(CLI::App& app, const GlobalOptions&, Action& action) {
-  auto* command = app.add_subcommand("schemes", "every positional scheme and extension: names, paper, traits, parameters and defaults");
+  auto* command =
+      app.add_subcommand("schemes", "every positional scheme and extension: names, paper, traits, parameters and defaults");
   auto format = std::make_shared<std::string>("text");
   command->add_option("--format", *format, "text, md or json")->check(CLI::IsMember({"text", "md", "json"}));
   command->callback([format, &action] {

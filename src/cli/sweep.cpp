@@ -52,7 +52,8 @@ int run(const Options& o, const GlobalOptions& global) {
     write_file_atomic(options.directory / "results.json", format_report(runs, "json"));
     deliver(format_report(runs, o.format), "");
   }
-  spdlog::info("{}: {} finished, {} finished before, {} failed, {} diverged", sweep.name, outcome.finished, outcome.skipped, outcome.failed, outcome.diverged);
+  spdlog::info("{}: {} finished, {} finished before, {} failed, {} diverged", sweep.name, outcome.finished, outcome.skipped,
+               outcome.failed, outcome.diverged);
   if (outcome.stopped) return static_cast<int>(ExitCode::kStopped);
   return outcome.failed + outcome.diverged > 0 ? static_cast<int>(ExitCode::kSweepFailed) : 0;
 }

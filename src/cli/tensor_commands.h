@@ -1,6 +1,6 @@
 #pragma once
-// What needs LibTorch. `posenc` has each of these as a hand-over to the executable `posenc-torch` beside it (light/handover.cpp); `posenc-torch` has the
-// real ones (tensors/). By then the command line and the config have been checked.
+// What needs LibTorch. `posenc` has each of these as a hand-over to the executable `posenc-torch` beside it (light/handover.cpp);
+// `posenc-torch` has the real ones (tensors/). By then the command line and the config have been checked.
 
 #include <filesystem>
 #include <string>

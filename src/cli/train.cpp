@@ -18,7 +18,8 @@ void add_train(CLI::App& app, const GlobalOptions& global, Action& action) {
   command->add_option("--config", options->config, "experiment file (JSON; `posenc schema` describes it)")->required();
   command->add_option("--set", options->set, "change a value: --set /train/steps=100")->allow_extra_args(false);
   command->add_option("--out", options->out, "run directory; default runs/NAME");
-  auto* resume = command->add_flag("--resume", options->resume, "continue the run from its last checkpoint; start it when there is none");
+  auto* resume =
+      command->add_flag("--resume", options->resume, "continue the run from its last checkpoint; start it when there is none");
   command->add_flag("--overwrite", options->overwrite, "delete the run that is there")->excludes(resume);
   command->callback([options, &global, &action] {
     action = [options, &global] {

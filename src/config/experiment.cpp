@@ -31,7 +31,8 @@ void check_evaluation(const Experiment& e, const Reader& reader) {
     }
   }
   if (e.eval.stride && has("sliding") && *e.eval.stride > shortest) {
-    reader.at("eval").problem("stride", std::to_string(*e.eval.stride) + " is more than the shortest evaluation length " + std::to_string(shortest));
+    reader.at("eval").problem(
+        "stride", std::to_string(*e.eval.stride) + " is more than the shortest evaluation length " + std::to_string(shortest));
   }
   const SchemeInfo* scheme = find_registered(schemes(), e.model.position.name);
   for (std::size_t i = 0; i < e.eval.extensions.size(); ++i) {
@@ -46,9 +47,12 @@ template <>
 const Schema<RuntimeConfig>& schema<RuntimeConfig>() {
   static const Schema<RuntimeConfig> table =
       Schema<RuntimeConfig>("runtime")
-          .field("threads", &RuntimeConfig::threads, "worker threads; 0: the cores this process may use. Changes no number").range(0, 1024)
-          .field("device", &RuntimeConfig::device, "where tensors live").choices({"auto", "cpu"})
-          .field("dtype", &RuntimeConfig::dtype, "of parameters and activations").choices({"float32", "float64"})
+          .field("threads", &RuntimeConfig::threads, "worker threads; 0: the cores this process may use. Changes no number")
+          .range(0, 1024)
+          .field("device", &RuntimeConfig::device, "where tensors live")
+          .choices({"auto", "cpu"})
+          .field("dtype", &RuntimeConfig::dtype, "of parameters and activations")
+          .choices({"float32", "float64"})
           .field("attention", &RuntimeConfig::attention, "reference: whole logits; blocked: by query blocks; auto: by size")
           .choices({"auto", "reference", "blocked"});
   return table;
@@ -56,21 +60,22 @@ const Schema<RuntimeConfig>& schema<RuntimeConfig>() {
 
 template <>
 const Schema<Experiment>& schema<Experiment>() {
-  static const Schema<Experiment> table =
-      Schema<Experiment>("posenc experiment")
-          .field("name", &Experiment::name, "name of the run; default: the file's stem")
-          .field("seed", &Experiment::seed, "of initial weights, batches and dropout").at_least(0)
-          .field("data", &Experiment::data, "text and tokenizer")
-          .field("model", &Experiment::model, "architecture and positional scheme").required()
-          .field("train", &Experiment::train, "training on short sequences")
-          .field("eval", &Experiment::eval, "evaluation at other lengths")
-          .field("runtime", &Experiment::runtime, "how it is computed")
-          .ignore("$schema")
-          .check([](const Experiment& e, const Reader& r) {
-            if (!e.name.empty() && !valid_name(e.name)) r.problem("name", kNameRule);
-            check_scheme(e, r);
-            check_evaluation(e, r);
-          });
+  static const Schema<Experiment> table = Schema<Experiment>("posenc experiment")
+                                              .field("name", &Experiment::name, "name of the run; default: the file's stem")
+                                              .field("seed", &Experiment::seed, "of initial weights, batches and dropout")
+                                              .at_least(0)
+                                              .field("data", &Experiment::data, "text and tokenizer")
+                                              .field("model", &Experiment::model, "architecture and positional scheme")
+                                              .required()
+                                              .field("train", &Experiment::train, "training on short sequences")
+                                              .field("eval", &Experiment::eval, "evaluation at other lengths")
+                                              .field("runtime", &Experiment::runtime, "how it is computed")
+                                              .ignore("$schema")
+                                              .check([](const Experiment& e, const Reader& r) {
+                                                if (!e.name.empty() && !valid_name(e.name)) r.problem("name", kNameRule);
+                                                check_scheme(e, r);
+                                                check_evaluation(e, r);
+                                              });
   return table;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
-// An experiment: one JSON file as one value. The components own their sections; this assembles them, with the rules that need more than one section.
+// An experiment: one JSON file as one value. The components own their sections; this assembles them, with the rules that need
+// more than one section.
 //
 //   Experiment e = load_experiment("configs/rope.json", {"/train/steps=10"});   // ConfigError lists every problem
-//   resolved_json(e)                                                            // config.json: a run can be repeated from it alone
+//   resolved_json(e)  // config.json: a run can be repeated from it alone
 
 #include <filesystem>
 #include <string>

@@ -69,7 +69,7 @@ class IoError : public Error {
 }  // namespace posenc
 
 /// An invariant of our own code. A failure is a bug of posenc, never of the user's input.
-#define POSENC_CHECK(condition, message) \
-  do {                                   \
+#define POSENC_CHECK(condition, message)                                                 \
+  do {                                                                                   \
     if (!(condition)) ::posenc::check_failed(#condition, __FILE__, __LINE__, (message)); \
   } while (false)

@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 /// The whole file. IoError (open, read; a directory is named as such) with the path.
 std::string read_file(const fs::path& path);
 
-/// Replaces `path` in one step: readers see the old bytes or the new ones, also after a crash or a full disk. The mode is that of the
-/// file replaced, else 0666 & ~umask. A symbolic link is followed: its target is replaced, the link stays.
+/// Replaces `path` in one step: readers see the old bytes or the new ones, also after a crash or a full disk. The mode is that of
+/// the file replaced, else 0666 & ~umask. A symbolic link is followed: its target is replaced, the link stays.
 void write_file_atomic(const fs::path& path, std::string_view bytes);
 
 /// Creates `path` and its parents, and proves with a probe file that it can be written to. IoError otherwise.
@@ -37,8 +37,8 @@ class AppendFile {
   int fd_;
 };
 
-/// Exclusive ownership of a directory through flock(2) on `<dir>/LOCK`, which holds pid, host and start time of the owner. Released when the
-/// process ends, however it ends.
+/// Exclusive ownership of a directory through flock(2) on `<dir>/LOCK`, which holds pid, host and start time of the owner.
+/// Released when the process ends, however it ends.
 class DirectoryLock {
  public:
   /// Throws ConfigError (exit 2) at once, naming pid, host and start time of the owner, when another process holds it.

@@ -25,8 +25,8 @@ using Json = nlohmann::ordered_json;
 /// A parsed file with the position of every value.
 struct Document {
   Json root;
-  std::string name;                                   ///< file name or other label, for messages
-  std::map<std::string, std::string> places;          ///< JSON pointer → "name:line:column" of the value
+  std::string name;                           ///< file name or other label, for messages
+  std::map<std::string, std::string> places;  ///< JSON pointer → "name:line:column" of the value
 
   /// Where the value at `pointer` stands; of its nearest parent when the pointer itself is absent.
   std::string where(std::string_view pointer) const;

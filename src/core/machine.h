@@ -24,9 +24,9 @@ CgroupLimits cgroup_limits(const std::string& root = "");
 /// Peak resident set of this process, in bytes.
 std::int64_t peak_rss();
 
-std::string cpu_model();    ///< as /proc/cpuinfo names it
-std::string simd_level();   ///< "avx512", "avx2" or "baseline"
+std::string cpu_model();   ///< as /proc/cpuinfo names it
+std::string simd_level();  ///< "avx512", "avx2" or "baseline"
 std::string host_name();
-std::string utc_now();      ///< "2026-01-31T12:00:00Z"
+std::string utc_now();  ///< "2026-01-31T12:00:00Z"
 
 }  // namespace posenc

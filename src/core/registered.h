@@ -1,6 +1,6 @@
 #pragma once
-// Things chosen by name with parameters of their own (schemes, extensions), as a config writes them: "rope", or {"scheme": "rope", "base": 10000}.
-// An Info has: name, aliases, title, paper, resolve(json, reader) and describe().
+// Things chosen by name with parameters of their own (schemes, extensions), as a config writes them: "rope", or {"scheme":
+// "rope", "base": 10000}. An Info has: name, aliases, title, paper, resolve(json, reader) and describe().
 
 #include <algorithm>
 #include <string>
@@ -36,13 +36,14 @@ void unknown_name(const std::vector<Info>& all, const std::string& kind, const s
     list += (list.empty() ? "" : ", ") + info.name;
   }
   const std::string nearest = nearest_name(name, spellings);
-  reader.problem("no " + kind + " is called \"" + name + "\"" + (nearest.empty() ? "" : " (did you mean \"" + nearest + "\"?)") + "; there are " + list);
+  reader.problem("no " + kind + " is called \"" + name + "\"" + (nearest.empty() ? "" : " (did you mean \"" + nearest + "\"?)") +
+                 "; there are " + list);
 }
 
 /// `key` is the member that holds the name ("scheme"), `kind` what messages call the thing.
 template <class Info>
-bool read_registered(const std::vector<Info>& all, const std::string& key, const std::string& kind, const Json& j, Registered& out,
-                     const Reader& reader) {
+bool read_registered(const std::vector<Info>& all, const std::string& key, const std::string& kind, const Json& j,
+                     Registered& out, const Reader& reader) {
   const std::size_t before = reader.problem_count();
   Json parameters = Json::object();
   Json name = j;

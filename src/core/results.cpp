@@ -164,7 +164,8 @@ Results read_results(const Node& node) {
     if (same == results.cells.end()) {
       results.cells.push_back(std::move(cell));
     } else if (same->nll != cell.nll || same->status != cell.status) {  // a length evaluated twice gives one number
-      item.fail(fmt::format("a second cell of extension {}, length {}, protocol {}, with another number", cell.extension, cell.length, cell.protocol));
+      item.fail(fmt::format("a second cell of extension {}, length {}, protocol {}, with another number", cell.extension,
+                            cell.length, cell.protocol));
     }
   }
   for (const Node& item : node.objects("by_position")) results.by_position.push_back(read_bucket(item));

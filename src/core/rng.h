@@ -1,6 +1,6 @@
 #pragma once
-// Random numbers as pure functions of a seed and a name. A stream is named for what it draws ("init/layers.0.qkv", "batches"), so that adding
-// a consumer changes nothing for the others, and counter-based, so that nothing has to be stored to resume.
+// Random numbers as pure functions of a seed and a name. A stream is named for what it draws ("init/layers.0.qkv", "batches"), so
+// that adding a consumer changes nothing for the others, and counter-based, so that nothing has to be stored to resume.
 
 #include <cstdint>
 #include <string_view>
@@ -24,7 +24,8 @@ class Rng {
   std::uint64_t state_;
 };
 
-/// A keyed permutation of [0, n): position i of the shuffled order without storing it. A balanced Feistel network with cycle walking.
+/// A keyed permutation of [0, n): position i of the shuffled order without storing it. A balanced Feistel network with cycle
+/// walking.
 class Permutation {
  public:
   Permutation(std::uint64_t n, std::uint64_t key);

@@ -28,9 +28,15 @@ struct DTypeInfo {
   const char* name;
   std::size_t size;
 };
-constexpr std::array<DTypeInfo, 10> kDTypes{{{DType::kF64, "F64", 8}, {DType::kF32, "F32", 4}, {DType::kF16, "F16", 2},
-                                             {DType::kBF16, "BF16", 2}, {DType::kI64, "I64", 8}, {DType::kI32, "I32", 4},
-                                             {DType::kI16, "I16", 2}, {DType::kI8, "I8", 1}, {DType::kU8, "U8", 1},
+constexpr std::array<DTypeInfo, 10> kDTypes{{{DType::kF64, "F64", 8},
+                                             {DType::kF32, "F32", 4},
+                                             {DType::kF16, "F16", 2},
+                                             {DType::kBF16, "BF16", 2},
+                                             {DType::kI64, "I64", 8},
+                                             {DType::kI32, "I32", 4},
+                                             {DType::kI16, "I16", 2},
+                                             {DType::kI8, "I8", 1},
+                                             {DType::kU8, "U8", 1},
                                              {DType::kBool, "BOOL", 1}}};
 
 const DTypeInfo& info(DType dtype) {
@@ -78,9 +84,8 @@ class HeaderReader {
       if (!is_valid_name(name)) refuse("tensor name " + quote(name) + " is longer than 512 bytes or holds control characters");
       all.push_back(entry(name, value));
     }
-    std::sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) {
-      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-    });
+    std::sort(all.begin(), all.end(),
+              [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
     std::uint64_t covered = 0;
     for (const Entry& e : all) {
       if (e.begin != covered) {
@@ -227,16 +232,26 @@ std::int64_t RawTensor::numel() const {
 
 std::vector<double> RawTensor::to_double() const {
   switch (dtype) {
-    case DType::kF64: return convert<double>(bytes);
-    case DType::kF32: return convert<float>(bytes);
-    case DType::kF16: return convert<std::uint16_t>(bytes, half_to_double);
-    case DType::kBF16: return convert<std::uint16_t>(bytes, bfloat_to_double);
-    case DType::kI64: return convert<std::int64_t>(bytes);
-    case DType::kI32: return convert<std::int32_t>(bytes);
-    case DType::kI16: return convert<std::int16_t>(bytes);
-    case DType::kI8: return convert<std::int8_t>(bytes);
-    case DType::kU8: return convert<std::uint8_t>(bytes);
-    case DType::kBool: return convert<std::uint8_t>(bytes, [](std::uint8_t value) { return value ? 1.0 : 0.0; });
+    case DType::kF64:
+      return convert<double>(bytes);
+    case DType::kF32:
+      return convert<float>(bytes);
+    case DType::kF16:
+      return convert<std::uint16_t>(bytes, half_to_double);
+    case DType::kBF16:
+      return convert<std::uint16_t>(bytes, bfloat_to_double);
+    case DType::kI64:
+      return convert<std::int64_t>(bytes);
+    case DType::kI32:
+      return convert<std::int32_t>(bytes);
+    case DType::kI16:
+      return convert<std::int16_t>(bytes);
+    case DType::kI8:
+      return convert<std::int8_t>(bytes);
+    case DType::kU8:
+      return convert<std::uint8_t>(bytes);
+    case DType::kBool:
+      return convert<std::uint8_t>(bytes, [](std::uint8_t value) { return value ? 1.0 : 0.0; });
   }
   POSENC_CHECK(false, "a DType outside its enumeration");
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The safetensors container (8-byte header length, JSON header, raw little-endian data), read as if every file were hostile. All sizes are
-// checked against the bytes present before anything is allocated; names, ranges, dtypes and shapes are refused rather than guessed at.
-// DataError names the file and the tensor.
+// The safetensors container (8-byte header length, JSON header, raw little-endian data), read as if every file were hostile. All
+// sizes are checked against the bytes present before anything is allocated; names, ranges, dtypes and shapes are refused rather
+// than guessed at. DataError names the file and the tensor.
 
 #include <cstdint>
 #include <filesystem>

@@ -67,7 +67,7 @@ struct FieldRule {
   std::optional<double> min, max, above;  ///< inclusive, inclusive, exclusive
   std::vector<std::string> choices;       ///< for strings (and vectors of strings)
   bool required = false;
-  std::string text() const;               ///< "≥ 1, ≤ 64" or "one of a, b"; empty when unlimited
+  std::string text() const;  ///< "≥ 1, ≤ 64" or "one of a, b"; empty when unlimited
 };
 
 /// How a member type is read, written and described. Specialise for a type with a rule of its own.
@@ -98,16 +98,40 @@ class Schema {
     fields_.push_back(std::move(f));
     return *this;
   }
-  Schema& range(double low, double high) { last().rule.min = low, last().rule.max = high; return *this; }
-  Schema& at_least(double low) { last().rule.min = low; return *this; }
-  Schema& at_most(double high) { last().rule.max = high; return *this; }
-  Schema& above(double low) { last().rule.above = low; return *this; }
-  Schema& choices(std::vector<std::string> names) { last().rule.choices = std::move(names); return *this; }
-  Schema& required() { last().rule.required = true; return *this; }
+  Schema& range(double low, double high) {
+    last().rule.min = low, last().rule.max = high;
+    return *this;
+  }
+  Schema& at_least(double low) {
+    last().rule.min = low;
+    return *this;
+  }
+  Schema& at_most(double high) {
+    last().rule.max = high;
+    return *this;
+  }
+  Schema& above(double low) {
+    last().rule.above = low;
+    return *this;
+  }
+  Schema& choices(std::vector<std::string> names) {
+    last().rule.choices = std::move(names);
+    return *this;
+  }
+  Schema& required() {
+    last().rule.required = true;
+    return *this;
+  }
   /// A rule over several fields; runs only when every field by itself was right.
-  Schema& check(std::function<void(const T&, const Reader&)> rule) { checks_.push_back(std::move(rule)); return *this; }
+  Schema& check(std::function<void(const T&, const Reader&)> rule) {
+    checks_.push_back(std::move(rule));
+    return *this;
+  }
   /// A key that is accepted and has no effect ("$schema").
-  Schema& ignore(std::string key) { ignored_.push_back(std::move(key)); return *this; }
+  Schema& ignore(std::string key) {
+    ignored_.push_back(std::move(key));
+    return *this;
+  }
 
   /// Reads an object over the defaults in `out`. False when any problem was recorded. Unknown keys name the nearest one.
   bool read(const Json& j, T& out, const Reader& r) const;
@@ -300,7 +324,8 @@ template <class T>
 std::vector<FieldDoc> Schema<T>::document(const T& value) const {
   std::vector<FieldDoc> rows;
   for (const Field& f : fields_) {
-    rows.push_back({f.name, f.type_name, f.rule.required ? "required" : schema_detail::show_default(f.write(value)), f.rule.text(), f.help});
+    rows.push_back(
+        {f.name, f.type_name, f.rule.required ? "required" : schema_detail::show_default(f.write(value)), f.rule.text(), f.help});
   }
   return rows;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The statistics behind every number shown with an error: token-weighted means, the block bootstrap over windows, and t intervals over seeds.
+// The statistics behind every number shown with an error: token-weighted means, the block bootstrap over windows, and t intervals
+// over seeds.
 
 #include <cstdint>
 #include <optional>

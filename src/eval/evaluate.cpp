@@ -28,20 +28,22 @@ std::vector<Group> group_windows(const std::vector<EvalWindow>& windows) {
   return groups;
 }
 
-void score_group(const LanguageModel& model, const std::vector<std::int32_t>& tokens, const std::vector<EvalWindow>& windows, const Group& group,
-                 const Pass& pass, std::vector<std::vector<double>>& nll) {
+void score_group(const LanguageModel& model, const std::vector<std::int32_t>& tokens, const std::vector<EvalWindow>& windows,
+                 const Group& group, const Pass& pass, std::vector<std::vector<double>>& nll) {
   const torch::InferenceMode inference;
   at::set_num_threads(1);  // per thread: parallelism is over groups
   const EvalWindow& shape = windows[group.first];
   const auto rows = static_cast<std::int64_t>(group.count);
   Tensor window = torch::empty({rows, shape.inputs + 1}, torch::kInt64);
   auto* out = window.data_ptr<std::int64_t>();
-  for (std::size_t i = 0; i < group.count; ++i) out = std::copy_n(tokens.begin() + windows[group.first + i].begin, shape.inputs + 1, out);
-  const Tensor hidden = model.hidden(window.slice(1, 0, shape.inputs), pass);                                       // [B, T, C]
-  const Tensor scored = hidden.slice(1, shape.first_scored).flatten(0, 1);                                          // [B·K, C]
-  const Tensor loss = target_nll(model, scored, window.slice(1, shape.first_scored + 1).flatten());                  // [B·K] float64
+  for (std::size_t i = 0; i < group.count; ++i)
+    out = std::copy_n(tokens.begin() + windows[group.first + i].begin, shape.inputs + 1, out);
+  const Tensor hidden = model.hidden(window.slice(1, 0, shape.inputs), pass);                        // [B, T, C]
+  const Tensor scored = hidden.slice(1, shape.first_scored).flatten(0, 1);                           // [B·K, C]
+  const Tensor loss = target_nll(model, scored, window.slice(1, shape.first_scored + 1).flatten());  // [B·K] float64
   const auto* value = loss.data_ptr<double>();
-  for (std::size_t i = 0; i < group.count; ++i, value += shape.targets()) nll[group.first + i].assign(value, value + shape.targets());
+  for (std::size_t i = 0; i < group.count; ++i, value += shape.targets())
+    nll[group.first + i].assign(value, value + shape.targets());
 }
 
 /// What all cells of one evaluation share.
@@ -55,7 +57,8 @@ struct Context {
 
 std::vector<EvalWindow> cell_windows(const Context& c, const std::string& protocol, std::int64_t length, std::int64_t stride) {
   const auto all = static_cast<std::int64_t>(c.split.tokens.size());
-  if (protocol == "fixed_target") return fixed_target_windows(all, c.longest, length, *c.settings.config.targets, c.settings.config.windows);
+  if (protocol == "fixed_target")
+    return fixed_target_windows(all, c.longest, length, *c.settings.config.targets, c.settings.config.windows);
   const std::int64_t tokens = c.settings.config.tokens == 0 ? all : std::min(all, c.settings.config.tokens);
   return protocol == "sliding" ? sliding_windows(tokens, length, stride) : nonoverlapping_windows(tokens, length);
 }
@@ -73,7 +76,8 @@ std::int64_t scored_bytes(const Context& c, const std::vector<EvalWindow>& windo
 /// Fills nll, stderr, ppl and bits per byte, or marks the cell diverged.
 void fill(Cell& cell, const std::vector<std::vector<double>>& nll, std::int64_t bytes) {
   std::vector<WindowLoss> windows;
-  for (const auto& window : nll) windows.push_back({std::accumulate(window.begin(), window.end(), 0.0), static_cast<std::int64_t>(window.size())});
+  for (const auto& window : nll)
+    windows.push_back({std::accumulate(window.begin(), window.end(), 0.0), static_cast<std::int64_t>(window.size())});
   const double mean = mean_nll(windows);
   for (const WindowLoss& w : windows) cell.targets += w.targets;
   if (!std::isfinite(mean)) {
@@ -89,7 +93,8 @@ void fill(Cell& cell, const std::vector<std::vector<double>>& nll, std::int64_t 
   for (const WindowLoss& w : windows) cell.window_nll.push_back(w.nll_sum / static_cast<double>(w.targets));
 }
 
-Cell score_cell(const Context& c, const std::string& label, const Extension* extension, const std::string& protocol, std::int64_t length) {
+Cell score_cell(const Context& c, const std::string& label, const Extension* extension, const std::string& protocol,
+                std::int64_t length) {
   Cell cell;
   cell.extension = label;
   cell.length = cell.window = length;
@@ -109,18 +114,22 @@ Cell score_cell(const Context& c, const std::string& label, const Extension* ext
 void score_positions(const Context& c, const std::string& label, const Extension* extension, std::vector<PositionBucket>& out) {
   std::vector<std::int64_t> lengths = c.settings.config.lengths;
   std::sort(lengths.rbegin(), lengths.rend());
-  const auto fits = std::find_if(lengths.begin(), lengths.end(), [&](std::int64_t n) { return c.model.refusal(n, extension).empty(); });
+  const auto fits =
+      std::find_if(lengths.begin(), lengths.end(), [&](std::int64_t n) { return c.model.refusal(n, extension).empty(); });
   if (fits == lengths.end()) return;
   const std::int64_t length = *fits;
-  const auto windows = fixed_target_windows(static_cast<std::int64_t>(c.split.tokens.size()), length, length, length, c.settings.config.by_position);
+  const auto windows = fixed_target_windows(static_cast<std::int64_t>(c.split.tokens.size()), length, length, length,
+                                            c.settings.config.by_position);
   const auto nll = score_windows(c.model, c.split.tokens, windows, extension, c.settings);
   const auto bounds = position_bounds(length);
   for (std::size_t b = 0; b + 1 < bounds.size(); ++b) {
     std::vector<WindowLoss> parts;
     for (const auto& window : nll) {
-      parts.push_back({std::accumulate(window.begin() + bounds[b], window.begin() + bounds[b + 1], 0.0), bounds[b + 1] - bounds[b]});
+      parts.push_back(
+          {std::accumulate(window.begin() + bounds[b], window.begin() + bounds[b + 1], 0.0), bounds[b + 1] - bounds[b]});
     }
-    PositionBucket bucket{label, length, bounds[b], bounds[b + 1], static_cast<std::int64_t>(parts.size()) * (bounds[b + 1] - bounds[b]), {}, {}};
+    PositionBucket bucket{
+        label, length, bounds[b], bounds[b + 1], static_cast<std::int64_t>(parts.size()) * (bounds[b + 1] - bounds[b]), {}, {}};
     const double mean = mean_nll(parts);
     if (std::isfinite(mean)) {
       bucket.nll = mean;
@@ -132,8 +141,9 @@ void score_positions(const Context& c, const std::string& label, const Extension
 
 }  // namespace
 
-std::vector<std::vector<double>> score_windows(const LanguageModel& model, const std::vector<std::int32_t>& tokens, const std::vector<EvalWindow>& windows,
-                                               const Extension* extension, const EvalSettings& settings) {
+std::vector<std::vector<double>> score_windows(const LanguageModel& model, const std::vector<std::int32_t>& tokens,
+                                               const std::vector<EvalWindow>& windows, const Extension* extension,
+                                               const EvalSettings& settings) {
   std::vector<std::vector<double>> nll(windows.size());
   const std::vector<Group> groups = group_windows(windows);
   Pass pass;
@@ -146,7 +156,8 @@ std::vector<std::vector<double>> score_windows(const LanguageModel& model, const
   return nll;
 }
 
-double mean_loss(const LanguageModel& model, const Split& split, std::int64_t length, std::int64_t tokens, const EvalSettings& settings) {
+double mean_loss(const LanguageModel& model, const Split& split, std::int64_t length, std::int64_t tokens,
+                 const EvalSettings& settings) {
   const auto count = std::min(tokens, static_cast<std::int64_t>(split.tokens.size()));
   std::vector<WindowLoss> losses;
   for (const auto& window : score_windows(model, split.tokens, nonoverlapping_windows(count, length), nullptr, settings)) {
@@ -156,16 +167,23 @@ double mean_loss(const LanguageModel& model, const Split& split, std::int64_t le
 }
 
 std::string protocol_hash(const Dataset& dataset, const EvalConfig& config) {
-  Json what = {{"split", config.split},     {"text", dataset.split(config.split).sha256}, {"tokenizer", dataset.tokenizer->state()},
-               {"bos", "none"},             {"protocols", config.protocols},              {"windows", config.windows},
-               {"targets", *config.targets}, {"tokens", config.tokens},                    {"longest", *std::max_element(config.lengths.begin(), config.lengths.end())}};
+  Json what = {{"split", config.split},
+               {"text", dataset.split(config.split).sha256},
+               {"tokenizer", dataset.tokenizer->state()},
+               {"bos", "none"},
+               {"protocols", config.protocols},
+               {"windows", config.windows},
+               {"targets", *config.targets},
+               {"tokens", config.tokens},
+               {"longest", *std::max_element(config.lengths.begin(), config.lengths.end())}};
   what["stride"] = config.stride ? Json(*config.stride) : Json("half the window");
   return sha256(dump_json_line(what)).substr(0, 16);
 }
 
 Evaluation evaluate(const LanguageModel& model, const Dataset& dataset, const EvalSettings& settings) {
   const EvalConfig& config = settings.config;
-  const Context context{model, dataset, dataset.split(config.split), settings, *std::max_element(config.lengths.begin(), config.lengths.end())};
+  const Context context{model, dataset, dataset.split(config.split), settings,
+                        *std::max_element(config.lengths.begin(), config.lengths.end())};
   require_window(context.split, context.longest);
   Evaluation result;
   result.protocol_hash = protocol_hash(dataset, config);
@@ -175,7 +193,9 @@ Evaluation evaluate(const LanguageModel& model, const Dataset& dataset, const Ev
     const std::string label = e == 0 ? "none" : config.extensions[e - 1].label();
     for (const std::string& protocol : config.protocols) {
       for (const std::int64_t length : config.lengths) {
-        if (settings.progress) settings.progress(protocol + " at " + std::to_string(length), static_cast<double>(result.cells.size()) / static_cast<double>(cells));
+        if (settings.progress)
+          settings.progress(protocol + " at " + std::to_string(length),
+                            static_cast<double>(result.cells.size()) / static_cast<double>(cells));
         result.cells.push_back(score_cell(context, label, extension.get(), protocol, length));
       }
     }

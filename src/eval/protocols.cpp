@@ -6,7 +6,9 @@
 
 namespace posenc {
 
-std::vector<EvalWindow> nonoverlapping_windows(std::int64_t tokens, std::int64_t length) { return sliding_windows(tokens, length, length); }
+std::vector<EvalWindow> nonoverlapping_windows(std::int64_t tokens, std::int64_t length) {
+  return sliding_windows(tokens, length, length);
+}
 
 std::vector<EvalWindow> sliding_windows(std::int64_t tokens, std::int64_t length, std::int64_t stride) {
   POSENC_CHECK(length >= 1 && stride >= 1 && stride <= length, "a stride lies between 1 and the window length");
@@ -20,7 +22,8 @@ std::vector<EvalWindow> sliding_windows(std::int64_t tokens, std::int64_t length
   return windows;
 }
 
-std::vector<EvalWindow> fixed_target_windows(std::int64_t tokens, std::int64_t longest, std::int64_t length, std::int64_t targets, std::int64_t count) {
+std::vector<EvalWindow> fixed_target_windows(std::int64_t tokens, std::int64_t longest, std::int64_t length, std::int64_t targets,
+                                             std::int64_t count) {
   POSENC_CHECK(tokens > longest && longest >= length && length >= targets && targets >= 1 && count >= 1, "no window fits");
   const std::int64_t room = tokens - 1 - longest;  // last targets lie in [longest, tokens − 1]
   count = std::min(count, room / targets + 1);

@@ -1,6 +1,7 @@
 #pragma once
-// Inference-time extensions: a trained model taken past its training length without touching its weights. An extension overrides one thing of how
-// positions are seen; it adds no parameters and keeps no state between windows, so one checkpoint serves every row of the table.
+// Inference-time extensions: a trained model taken past its training length without touching its weights. An extension overrides
+// one thing of how positions are seen; it adds no parameters and keeps no state between windows, so one checkpoint serves every
+// row of the table.
 //
 // One file, src/extend/<name>.cpp, plus one line in list.def; compiled twice like a scheme (see schemes/info.h).
 
@@ -55,7 +56,7 @@ const std::vector<ExtensionInfo>& extensions();
 /// The lengths an extension may depend on.
 struct Lengths {
   std::int64_t train = 0;
-  std::int64_t window = 0;                                             ///< input positions of the window at hand
+  std::int64_t window = 0;                                         ///< input positions of the window at hand
   double last_position = std::numeric_limits<double>::infinity();  ///< of the scheme (Scheme::last_position)
 };
 

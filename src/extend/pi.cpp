@@ -1,5 +1,6 @@
-// Position interpolation: positions are squeezed into the trained range. Chen et al. 2023 (arXiv:2306.15595); on a table, Dosovitskiy et al. 2021;
-// on ALiBi it divides the distances, which is the slope scaling of Al-Khateeb et al. 2023 (arXiv:2310.13017).
+// Position interpolation: positions are squeezed into the trained range. Chen et al. 2023 (arXiv:2306.15595); on a table,
+// Dosovitskiy et al. 2021; on ALiBi it divides the distances, which is the slope scaling of Al-Khateeb et al. 2023
+// (arXiv:2310.13017).
 #include <optional>
 
 #include "extend/extension.h"
@@ -18,13 +19,16 @@ template <>
 const Schema<PiParameters>& schema<PiParameters>() {
   static const Schema<PiParameters> table =
       Schema<PiParameters>("position interpolation")
-          .field("factor", &PiParameters::factor, "positions are divided by this; null: window length / training length, at least 1")
+          .field("factor", &PiParameters::factor,
+                 "positions are divided by this; null: window length / training length, at least 1")
           .at_least(1)
           .field("align", &PiParameters::align,
-                 "scale: p/factor; corners: p*(L-1)/(T-1), which keeps both ends of a table of L rows; auto: corners for bounded schemes")
+                 "scale: p/factor; corners: p*(L-1)/(T-1), which keeps both ends of a table of L rows; auto: corners for bounded "
+                 "schemes")
           .choices({"auto", "scale", "corners"})
           .check([](const PiParameters& p, const Reader& r) {
-            if (p.factor && p.align == "corners") r.problem("align", "corners follows from the lengths; leave out factor or use scale");
+            if (p.factor && p.align == "corners")
+              r.problem("align", "corners follows from the lengths; leave out factor or use scale");
           });
   return table;
 }

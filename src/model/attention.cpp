@@ -8,12 +8,14 @@
 namespace posenc {
 namespace {
 
-/// masked_bias when neighbouring positions are `spacing` apart: the entry depends on i − j alone, so one row of Q + K − 1 numbers holds them all.
+/// masked_bias when neighbouring positions are `spacing` apart: the entry depends on i − j alone, so one row of Q + K − 1 numbers
+/// holds them all.
 Tensor toeplitz_bias(const Scheme& scheme, const Frame& frame, torch::ScalarType dtype) {
   const std::int64_t queries = frame.query_count(), keys = frame.key_count();
   const std::int64_t farthest = frame.first_query + queries - 1;
-  const Tensor steps = torch::arange(farthest, farthest - queries - keys + 1, -1, torch::kFloat64);  // i − j of column c: farthest − c
-  Tensor row = scheme.distance_bias(steps.clamp_min(0) * frame.queries.spacing);                     // [H, Q+K−1]
+  const Tensor steps =
+      torch::arange(farthest, farthest - queries - keys + 1, -1, torch::kFloat64);  // i − j of column c: farthest − c
+  Tensor row = scheme.distance_bias(steps.clamp_min(0) * frame.queries.spacing);    // [H, Q+K−1]
   row = row.defined() ? row.to(dtype) : torch::zeros({1, steps.size(0)}, dtype);
   row = row.masked_fill(steps < 0, -std::numeric_limits<double>::infinity());
   return row.unfold(1, keys, 1).flip(1);  // window r is query Q − 1 − r → [H or 1, Q, K]
@@ -32,7 +34,7 @@ Tensor reference(const Scheme& scheme, bool content_dependent, const Content& c,
   const Tensor base = bias.unsqueeze(0).expand({batch, heads, queries, keys}).reshape({batch * heads, queries, keys});
   Tensor s = torch::baddbmm(base, q, k.transpose(1, 2), 1, scale).view({batch, heads, queries, keys});  // [B, H, Q, K]
   if (content_dependent) s = scheme.score(s, c, frame).masked_fill(unseen(frame), -std::numeric_limits<double>::infinity());
-  const Tensor weights = scheme.weights(s);  // [B, H, Q, K]
+  const Tensor weights = scheme.weights(s);                        // [B, H, Q, K]
   return scheme.mix(torch::matmul(weights, c.v), weights, frame);  // [B, H, Q, D]
 }
 
@@ -70,7 +72,8 @@ class RecomputedBlock : public torch::autograd::Function<RecomputedBlock> {
     for (const Tensor& input : inputs) {
       if (input.requires_grad()) wanted.push_back(input);
     }
-    const auto found = torch::autograd::grad({y}, wanted, {grads[0]}, /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+    const auto found =
+        torch::autograd::grad({y}, wanted, {grads[0]}, /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
     torch::autograd::variable_list out(1);  // nothing for `block`
     std::size_t next = 0;
     for (const Tensor& input : inputs) out.push_back(input.requires_grad() ? found[next++] : Tensor());
@@ -129,7 +132,8 @@ AttentionPlan::AttentionPlan(const Scheme& scheme, bool content_dependent, Frame
                              const torch::TensorOptions& options, std::int64_t batch, std::int64_t heads, std::int64_t block_rows)
     : scheme_(&scheme), content_dependent_(content_dependent), frame_(std::move(frame)) {
   const auto dtype = torch::typeMetaToScalarType(options.dtype());
-  const LogitsShape shape{batch, heads, frame_.query_count(), frame_.key_count(), static_cast<std::int64_t>(torch::elementSize(dtype))};
+  const LogitsShape shape{batch, heads, frame_.query_count(), frame_.key_count(),
+                          static_cast<std::int64_t>(torch::elementSize(dtype))};
   path_ = choose_attention(path, shape, torch::GradMode::is_enabled());
   block_rows_ = block_rows > 0 ? block_rows : attention_block_rows(shape, torch::GradMode::is_enabled());
   if (path_ == AttentionPath::kReference) bias_ = masked_bias(scheme, frame_, dtype);

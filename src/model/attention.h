@@ -6,8 +6,8 @@
 //
 // Two paths, held to the same numbers by the conformance suite:
 //   reference  materialises the logits [B, H, Q, K]; any scheme, any dtype; the definition
-//   blocked    walks blocks of queries over the keys they may see, so that memory is O(block·K) whatever the length; recomputes each block in
-//              backward instead of keeping its logits
+//   blocked    walks blocks of queries over the keys they may see, so that memory is O(block·K) whatever the length;
+//              recomputes each block in backward instead of keeping its logits
 
 #include "schemes/scheme.h"
 
@@ -18,7 +18,8 @@ enum class AttentionPath { kAuto, kReference, kBlocked };
 AttentionPath attention_path(const std::string& name);  ///< "auto" | "reference" | "blocked"
 const char* attention_path_name(AttentionPath path);
 
-/// Logits beyond this many bytes are never materialised at once: in training, where backward keeps them, and in inference, where small blocks stay in cache.
+/// Logits beyond this many bytes are never materialised at once: in training, where backward keeps them, and in inference, where
+/// small blocks stay in cache.
 inline constexpr std::int64_t kTrainingLogitsBytes = std::int64_t{64} << 20;
 inline constexpr std::int64_t kInferenceLogitsBytes = std::int64_t{8} << 20;
 
@@ -32,15 +33,16 @@ struct LogitsShape {
 std::int64_t attention_block_rows(const LogitsShape& shape, bool training);
 AttentionPath choose_attention(AttentionPath wanted, const LogitsShape& shape, bool training);
 
-/// The part of the logits that depends on positions alone, [H or 1, Q, K]: the scheme's bias for the keys a query may see, −∞ for those it may not.
+/// The part of the logits that depends on positions alone, [H or 1, Q, K]: the scheme's bias for the keys a query may see, −∞ for
+/// those it may not.
 Tensor masked_bias(const Scheme& scheme, const Frame& frame, torch::ScalarType dtype);
 
 class AttentionPlan {
  public:
-  /// `batch` and `heads` size the logits, which decide what kAuto becomes. `content_dependent` is the scheme's trait. `block_rows` sets the queries of a
-  /// block; 0: as many as the limits above allow.
-  AttentionPlan(const Scheme& scheme, bool content_dependent, Frame frame, AttentionPath path, const torch::TensorOptions& options,
-                std::int64_t batch, std::int64_t heads, std::int64_t block_rows = 0);
+  /// `batch` and `heads` size the logits, which decide what kAuto becomes. `content_dependent` is the scheme's trait.
+  /// `block_rows` sets the queries of a block; 0: as many as the limits above allow.
+  AttentionPlan(const Scheme& scheme, bool content_dependent, Frame frame, AttentionPath path,
+                const torch::TensorOptions& options, std::int64_t batch, std::int64_t heads, std::int64_t block_rows = 0);
 
   /// q [B, H, Q, D] and k, v [B, H, K, D], rotated where the scheme rotates → y [B, H, Q, D].
   Tensor operator()(const Content& content) const;

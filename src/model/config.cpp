@@ -15,11 +15,12 @@ std::string divisors_near(std::int64_t n, std::int64_t wanted) {
 void check_sizes(const ModelConfig& m, const Reader& reader) {
   const auto text = [](std::int64_t n) { return std::to_string(n); };
   if (!m.head_dim && m.d_model % m.heads != 0) {
-    reader.problem("heads", text(m.heads) + " does not divide d_model " + text(m.d_model) + " (try " + divisors_near(m.d_model, m.heads) +
-                                ", or give head_dim)");
+    reader.problem("heads", text(m.heads) + " does not divide d_model " + text(m.d_model) + " (try " +
+                                divisors_near(m.d_model, m.heads) + ", or give head_dim)");
   }
   if (m.kv_heads && (*m.kv_heads > m.heads || m.heads % *m.kv_heads != 0)) {
-    reader.problem("kv_heads", text(*m.kv_heads) + " does not divide heads " + text(m.heads) + " (try " + divisors_near(m.heads, *m.kv_heads) + ")");
+    reader.problem("kv_heads", text(*m.kv_heads) + " does not divide heads " + text(m.heads) + " (try " +
+                                   divisors_near(m.heads, *m.kv_heads) + ")");
   }
 }
 
@@ -29,21 +30,33 @@ template <>
 const Schema<ModelConfig>& schema<ModelConfig>() {
   static const Schema<ModelConfig> table =
       Schema<ModelConfig>("model")
-          .field("kind", &ModelConfig::kind, "architecture").choices({"transformer"})
-          .field("layers", &ModelConfig::layers, "transformer blocks").range(1, 1000)
-          .field("d_model", &ModelConfig::d_model, "width of the residual stream").range(1, 65536)
-          .field("heads", &ModelConfig::heads, "query heads").range(1, 1024)
-          .field("kv_heads", &ModelConfig::kv_heads, "key/value heads (grouped-query attention); null: heads").range(1, 1024)
-          .field("head_dim", &ModelConfig::head_dim, "width of a head; null: d_model / heads").range(1, 4096)
-          .field("d_ff", &ModelConfig::d_ff, "width of the MLP; null: 4 d_model").range(1, 1 << 20)
-          .field("norm", &ModelConfig::norm, "normalisation before attention, MLP and head").choices({"rmsnorm", "layernorm"})
-          .field("norm_eps", &ModelConfig::norm_eps, "added to the variance").above(0).at_most(1)
+          .field("kind", &ModelConfig::kind, "architecture")
+          .choices({"transformer"})
+          .field("layers", &ModelConfig::layers, "transformer blocks")
+          .range(1, 1000)
+          .field("d_model", &ModelConfig::d_model, "width of the residual stream")
+          .range(1, 65536)
+          .field("heads", &ModelConfig::heads, "query heads")
+          .range(1, 1024)
+          .field("kv_heads", &ModelConfig::kv_heads, "key/value heads (grouped-query attention); null: heads")
+          .range(1, 1024)
+          .field("head_dim", &ModelConfig::head_dim, "width of a head; null: d_model / heads")
+          .range(1, 4096)
+          .field("d_ff", &ModelConfig::d_ff, "width of the MLP; null: 4 d_model")
+          .range(1, 1 << 20)
+          .field("norm", &ModelConfig::norm, "normalisation before attention, MLP and head")
+          .choices({"rmsnorm", "layernorm"})
+          .field("norm_eps", &ModelConfig::norm_eps, "added to the variance")
+          .above(0)
+          .at_most(1)
           .field("activation", &ModelConfig::activation, "gelu is the exact one, gelu_tanh GPT-2's; swiglu has a third matrix")
           .choices({"gelu", "gelu_tanh", "swiglu", "relu"})
           .field("bias", &ModelConfig::bias, "biases in linear layers and layernorm")
-          .field("dropout", &ModelConfig::dropout, "on embeddings, attention output and MLP output, in training").range(0, 0.99)
+          .field("dropout", &ModelConfig::dropout, "on embeddings, attention output and MLP output, in training")
+          .range(0, 0.99)
           .field("tie_embeddings", &ModelConfig::tie_embeddings, "the output head is the token embedding")
-          .field("position", &ModelConfig::position, "positional scheme: a name, or {\"scheme\": name, …its parameters}").required()
+          .field("position", &ModelConfig::position, "positional scheme: a name, or {\"scheme\": name, …its parameters}")
+          .required()
           .check([](const ModelConfig& m, const Reader& r) { check_sizes(m, r); });
   return table;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A language model: token ids in, one distribution over the next token per position out. The head is apart from the body, so that evaluation computes
-// logits of scored positions only.
+// A language model: token ids in, one distribution over the next token per position out. The head is apart from the body, so that
+// evaluation computes logits of scored positions only.
 //
 //   auto model = make_model(config, vocab, shape);   model->initialise(seed);
 //   Tensor h = model->hidden(tokens, pass);          // [B, T, C]
@@ -23,10 +23,10 @@ namespace posenc {
 /// How one forward is to be computed.
 struct Pass {
   AttentionPath attention = AttentionPath::kAuto;
-  const Extension* extension = nullptr;       ///< of positions, at inference
+  const Extension* extension = nullptr;     ///< of positions, at inference
   std::optional<torch::Generator> dropout;  ///< draws the dropout masks; none: no dropout
-  std::int64_t first_position = 0;            ///< position of the first token
-  std::int64_t block_rows = 0;                ///< queries per block of the blocked path; 0: by size
+  std::int64_t first_position = 0;          ///< position of the first token
+  std::int64_t block_rows = 0;              ///< queries per block of the blocked path; 0: by size
 };
 
 class LanguageModel : public torch::nn::Module {

@@ -28,7 +28,8 @@ DecoderBlock::DecoderBlock(const ModelConfig& c) : shape_(c.shape(1)), activatio
   down_ = register_module("down", std::make_shared<Projection>(*c.d_ff, c.d_model, c.bias));
 }
 
-Tensor DecoderBlock::attention(const Tensor& x, const Scheme& scheme, const Positions& positions, const AttentionPlan& plan) const {
+Tensor DecoderBlock::attention(const Tensor& x, const Scheme& scheme, const Positions& positions,
+                               const AttentionPlan& plan) const {
   const auto batch = x.size(0), length = x.size(1);
   const auto [heads, kv_heads, width] = std::tuple(shape_.heads, shape_.kv_heads, shape_.head_dim);
   const Tensor all = qkv_->forward(x).view({batch, length, heads + 2 * kv_heads, width}).transpose(1, 2);  // [B, H+2Hkv, T, D]
@@ -43,7 +44,7 @@ Tensor DecoderBlock::attention(const Tensor& x, const Scheme& scheme, const Posi
     k = k.repeat_interleave(heads / kv_heads, 1);
     v = v.repeat_interleave(heads / kv_heads, 1);
   }
-  const Tensor y = plan({q, k, v, x});                                                 // [B, H, T, D]
+  const Tensor y = plan({q, k, v, x});                                              // [B, H, T, D]
   return out_->forward(y.transpose(1, 2).reshape({batch, length, heads * width}));  // [B, T, C]
 }
 
@@ -61,7 +62,9 @@ Tensor DecoderBlock::forward(const Tensor& x, const Scheme& scheme, const Positi
 }
 
 bool is_residual_projection(const std::string& name) {
-  const auto ends_with = [&](const std::string& end) { return name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0; };
+  const auto ends_with = [&](const std::string& end) {
+    return name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
+  };
   return ends_with(".out.weight") || ends_with(".down.weight");
 }
 

@@ -20,7 +20,8 @@ class Transformer : public LanguageModel {
       schemes_.push_back(register_module(shared ? "position" : "position_" + std::to_string(l),
                                          make_scheme(info_->name, config.position.parameters, shape)));
     }
-    for (std::int64_t l = 0; l < config.layers; ++l) blocks_.push_back(register_module("layers_" + std::to_string(l), std::make_shared<DecoderBlock>(config)));
+    for (std::int64_t l = 0; l < config.layers; ++l)
+      blocks_.push_back(register_module("layers_" + std::to_string(l), std::make_shared<DecoderBlock>(config)));
     norm_ = register_module("norm", std::make_shared<Norm>(config));
     if (!config.tie_embeddings) head_ = register_parameter("head", torch::zeros({vocab, config.d_model}));
   }
@@ -31,8 +32,8 @@ class Transformer : public LanguageModel {
     x = dropout(schemes_[0]->embed(x, frame), config_.dropout, pass.dropout);
     std::vector<AttentionPlan> plans;
     for (const auto& scheme : schemes_) {
-      plans.emplace_back(*scheme, info_->traits.content_dependent, frame, pass.attention, x.options(), tokens.size(0), shape_.heads,
-                         pass.block_rows);
+      plans.emplace_back(*scheme, info_->traits.content_dependent, frame, pass.attention, x.options(), tokens.size(0),
+                         shape_.heads, pass.block_rows);
     }
     for (std::size_t l = 0; l < blocks_.size(); ++l) {
       const std::size_t s = schemes_.size() == 1 ? 0 : l;
@@ -41,7 +42,9 @@ class Transformer : public LanguageModel {
     return norm_->forward(x);
   }
 
-  Tensor logits(const Tensor& hidden) const override { return torch::linear(hidden, config_.tie_embeddings ? embedding_ : head_); }
+  Tensor logits(const Tensor& hidden) const override {
+    return torch::linear(hidden, config_.tie_embeddings ? embedding_ : head_);
+  }
 
   void initialise(std::uint64_t seed) override {
     const torch::NoGradGuard no_grad;
@@ -99,7 +102,8 @@ std::int64_t LanguageModel::parameter_count() const {
   return count;
 }
 
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::int64_t vocab, std::int64_t train_length, torch::ScalarType dtype) {
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::int64_t vocab, std::int64_t train_length,
+                                          torch::ScalarType dtype) {
   auto model = std::make_shared<Transformer>(config, vocab, config.shape(train_length));
   model->to(dtype);
   return model;
@@ -110,7 +114,7 @@ Tensor target_nll(const LanguageModel& model, const Tensor& hidden, const Tensor
   std::vector<Tensor> parts;
   for (std::int64_t begin = 0; begin < hidden.size(0); begin += kChunkRows) {
     const std::int64_t end = std::min(begin + kChunkRows, hidden.size(0));
-    const Tensor log_p = torch::log_softmax(model.logits(hidden.slice(0, begin, end)), -1);                     // [n, V]
+    const Tensor log_p = torch::log_softmax(model.logits(hidden.slice(0, begin, end)), -1);                       // [n, V]
     parts.push_back(-log_p.gather(1, targets.slice(0, begin, end).unsqueeze(1)).squeeze(1).to(torch::kFloat64));  // [n]
   }
   return torch::cat(parts);

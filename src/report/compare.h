@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "report/gate.h"
 #include "core/results.h"
+#include "report/gate.h"
 
 namespace posenc {
 

@@ -60,8 +60,8 @@ void parse_limit(Gate& gate, std::string_view limit) {
   if (gate.relative) gate.amount /= 100;
 }
 
-/// The perplexity is the file's own, so that one that does not belong to its loss is judged too; infinite where it overflows, so that an overflow breaks a
-/// gate rather than slips through.
+/// The perplexity is the file's own, so that one that does not belong to its loss is judged too; infinite where it overflows, so
+/// that an overflow breaks a gate rather than slips through.
 std::optional<double> value_of(GateMetric metric, const Cell& cell) {
   if (metric == GateMetric::kBitsPerByte) return cell.bits_per_byte;
   return metric == GateMetric::kNll ? *cell.nll : cell.ppl.value_or(std::exp(*cell.nll));

@@ -33,7 +33,8 @@ struct Gate {
 /// ConfigError with an example when `text` is no gate.
 Gate parse_gate(const std::string& text);
 
-/// The gates in force when the user gives none: ppl>+2% and nll>+0.02, which mean the same of a file whose ppl is exp(nll) and catch one where it is not.
+/// The gates in force when the user gives none: ppl>+2% and nll>+0.02, which mean the same of a file whose ppl is exp(nll) and
+/// catch one where it is not.
 std::vector<Gate> default_gates();
 
 /// Whether the gate speaks about this cell at all: scheme, length, protocol, and a metric the cell has. The cell is ok.

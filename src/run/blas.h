@@ -1,5 +1,6 @@
 #pragma once
-// Which BLAS LibTorch calls, and how fast it is. Debian's libtorch without OpenBLAS multiplies at 4 GFLOP/s instead of well over 100.
+// Which BLAS LibTorch calls, and how fast it is. Debian's libtorch without OpenBLAS multiplies at 4 GFLOP/s instead of well over
+// 100.
 
 #include <cstdint>
 #include <string>

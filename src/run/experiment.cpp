@@ -79,7 +79,11 @@ void mark_diverged(Results& results, const Experiment& e, const std::string& rea
 class Training {
  public:
   Training(const Experiment& e, RunDirectory& directory, const Dataset& dataset, LanguageModel& model)
-      : e_(e), directory_(directory), dataset_(dataset), model_(model), optimizer_(model.parameters(), e.train),
+      : e_(e),
+        directory_(directory),
+        dataset_(dataset),
+        model_(model),
+        optimizer_(model.parameters(), e.train),
         store_(directory.checkpoints(), experiment_hash(e)) {
     model_.initialise(static_cast<std::uint64_t>(e.seed));
     if (const auto found = store_.load(model_, optimizer_)) {
@@ -112,13 +116,15 @@ class Training {
 
  private:
   void log(const StepMetrics& m) {
-    Json line = {{"step", m.step}, {"loss", m.loss}, {"lr", m.lr}, {"grad_norm", m.grad_norm}, {"tokens_per_s", m.tokens_per_second}};
+    Json line = {
+        {"step", m.step}, {"loss", m.loss}, {"lr", m.lr}, {"grad_norm", m.grad_norm}, {"tokens_per_s", m.tokens_per_second}};
     if (m.valid_loss) line["valid_loss"] = std::isfinite(*m.valid_loss) ? Json(*m.valid_loss) : Json(nullptr);
     directory_.log(line);
   }
 
   void save(std::int64_t step) {
-    const Json extra = {{"first_loss", state_.first_loss}, {"bad_steps", state_.bad_steps}, {"seconds", seconds()}, {"resumes", resumes_}};
+    const Json extra = {
+        {"first_loss", state_.first_loss}, {"bad_steps", state_.bad_steps}, {"seconds", seconds()}, {"resumes", resumes_}};
     store_.save(step, extra, model_, optimizer_);
   }
 
@@ -151,8 +157,9 @@ void require_same_text(const RunDirectory& directory, const Json& manifest) {
   for (const char* split : {"train", "valid", "test"}) {
     const Json::json_pointer digest(fmt::format("/data/{}/sha256", split));
     if (!before.contains(digest) || before[digest] == manifest[digest]) continue;
-    changes.push_back({"", "/data", fmt::format("the {} text has changed: SHA-256 {} in the run, {} now", split, before[digest].get<std::string>(),
-                                                manifest[digest].get<std::string>())});
+    changes.push_back({"", "/data",
+                       fmt::format("the {} text has changed: SHA-256 {} in the run, {} now", split,
+                                   before[digest].get<std::string>(), manifest[digest].get<std::string>())});
   }
   if (changes.empty()) return;
   changes.push_back({directory.path().string(), "", "cannot resume over another text; use --out for a new run or --overwrite"});
@@ -161,7 +168,9 @@ void require_same_text(const RunDirectory& directory, const Json& manifest) {
 
 }  // namespace
 
-int worker_threads(const RuntimeConfig& runtime) { return runtime.threads > 0 ? static_cast<int>(runtime.threads) : available_cores(); }
+int worker_threads(const RuntimeConfig& runtime) {
+  return runtime.threads > 0 ? static_cast<int>(runtime.threads) : available_cores();
+}
 
 Results run_experiment(const Experiment& e, const fs::path& path, RunMode mode) {
   const Dataset dataset = load_dataset(e.data);  // before anything is written: a missing file leaves no directory behind
@@ -195,8 +204,11 @@ Results run_experiment(const Experiment& e, const fs::path& path, RunMode mode) 
     results.cells = std::move(evaluation.cells);
     results.by_position = std::move(evaluation.by_position);
   }
-  manifest.update(Json{{"finished", utc_now()}, {"peak_rss_bytes", peak_rss()}, {"tokens_per_s", *results.tokens_per_second},
-                       {"resumes", training.resumes()}, {"protocol_hash", results.protocol_hash}});
+  manifest.update(Json{{"finished", utc_now()},
+                       {"peak_rss_bytes", peak_rss()},
+                       {"tokens_per_s", *results.tokens_per_second},
+                       {"resumes", training.resumes()},
+                       {"protocol_hash", results.protocol_hash}});
   directory.write_json("manifest.json", manifest);
   directory.write_json("results.json", results_to_json(results));
   return results;
@@ -204,9 +216,11 @@ Results run_experiment(const Experiment& e, const fs::path& path, RunMode mode) 
 
 Results evaluate_run(const fs::path& path, const Experiment& e) {
   const fs::path weights = path / "model.safetensors";
-  if (!fs::exists(weights)) throw ConfigError(path.string() + " holds no trained weights (model.safetensors); has the run finished?");
+  if (!fs::exists(weights))
+    throw ConfigError(path.string() + " holds no trained weights (model.safetensors); has the run finished?");
   const fs::path tokenizer = path / "tokenizer.json";
-  const Dataset dataset = load_dataset(e.data, restore_tokenizer(parse_json(read_file(tokenizer), tokenizer.string()).root, tokenizer.string()));
+  const Dataset dataset =
+      load_dataset(e.data, restore_tokenizer(parse_json(read_file(tokenizer), tokenizer.string()).root, tokenizer.string()));
   const auto model = build_model(e, dataset.tokenizer->vocab_size());
   load_model_tensors(read_safetensors(weights), weights.string(), *model);
   Results results = describe_run(e, dataset, *model);

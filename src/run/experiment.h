@@ -11,8 +11,8 @@
 
 namespace posenc {
 
-/// Trains, evaluates and writes the run directory. The status of the results is "ok" or "diverged". Throws Error(kStopped) when a signal ended it with a
-/// checkpoint saved.
+/// Trains, evaluates and writes the run directory. The status of the results is "ok" or "diverged". Throws Error(kStopped) when a
+/// signal ended it with a checkpoint saved.
 Results run_experiment(const Experiment& experiment, const std::filesystem::path& directory, RunMode mode);
 
 /// Evaluates a finished run's weights again, as `experiment` (its config, with another eval or data section) says.

@@ -39,21 +39,25 @@ Json attention_paths(const Experiment& e) {
 
 Json run_manifest(const Experiment& experiment, const Dataset& dataset, int threads) {
   const BlasInfo blas = blas_info();
-  return {{"posenc", POSENC_VERSION},
-          {"git", POSENC_GIT},
-          {"compiler", __VERSION__},
-          {"libtorch", TORCH_VERSION},
-          {"blas", {{"library", blas.library}, {"config", blas.config}, {"kernel", blas.core}, {"threading", blas.threading}}},
-          {"cpu", cpu_model()},
-          {"simd", simd_level()},
-          {"threads", threads},
-          {"attention", attention_paths(experiment)},
-          {"dtype", experiment.runtime.dtype},
-          {"host", host_name()},
-          {"environment", {{"OMP_WAIT_POLICY", environment("OMP_WAIT_POLICY")}, {"OMP_NUM_THREADS", environment("OMP_NUM_THREADS")}}},
-          {"experiment_hash", experiment_hash(experiment)},
-          {"data", {{"train", describe_split(dataset.train)}, {"valid", describe_split(dataset.valid)}, {"test", describe_split(dataset.test)}}},
-          {"started", utc_now()}};
+  return {
+      {"posenc", POSENC_VERSION},
+      {"git", POSENC_GIT},
+      {"compiler", __VERSION__},
+      {"libtorch", TORCH_VERSION},
+      {"blas", {{"library", blas.library}, {"config", blas.config}, {"kernel", blas.core}, {"threading", blas.threading}}},
+      {"cpu", cpu_model()},
+      {"simd", simd_level()},
+      {"threads", threads},
+      {"attention", attention_paths(experiment)},
+      {"dtype", experiment.runtime.dtype},
+      {"host", host_name()},
+      {"environment", {{"OMP_WAIT_POLICY", environment("OMP_WAIT_POLICY")}, {"OMP_NUM_THREADS", environment("OMP_NUM_THREADS")}}},
+      {"experiment_hash", experiment_hash(experiment)},
+      {"data",
+       {{"train", describe_split(dataset.train)},
+        {"valid", describe_split(dataset.valid)},
+        {"test", describe_split(dataset.test)}}},
+      {"started", utc_now()}};
 }
 
 }  // namespace posenc

@@ -29,12 +29,14 @@ void Progress::update(double done, const std::string& detail) {
   const double left = done > 0 ? elapsed * (1 - done) / done : 0;
   const std::string text = fmt::format("{} {:3.0f}%  {}  {:.0f} s left", what_, done * 100, detail, left);
   if (!terminal_) {
-    std::fputs((text + "\n").c_str(), stderr);  // fmt::print throws when nobody reads stderr any more, which must not end a training
+    std::fputs((text + "\n").c_str(),
+               stderr);  // fmt::print throws when nobody reads stderr any more, which must not end a training
     return;
   }
   constexpr int kWidth = 24;
   const int full = static_cast<int>(done * kWidth);
-  fmt::print(stderr, "\r\033[K[{}{}] {}", std::string(static_cast<std::size_t>(full), '#'), std::string(static_cast<std::size_t>(kWidth - full), '.'), text);
+  fmt::print(stderr, "\r\033[K[{}{}] {}", std::string(static_cast<std::size_t>(full), '#'),
+             std::string(static_cast<std::size_t>(kWidth - full), '.'), text);
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Progress on stderr: a bar that redraws itself when stderr is a terminal, else one plain line every ten seconds, so that a log of CI or Slurm stays short
-// and free of control characters.
+// Progress on stderr: a bar that redraws itself when stderr is a terminal, else one plain line every ten seconds, so that a log
+// of CI or Slurm stays short and free of control characters.
 
 #include <chrono>
 #include <string>

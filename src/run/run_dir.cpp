@@ -5,7 +5,8 @@
 namespace posenc {
 namespace {
 
-const char* const kFiles[] = {"config.json", "manifest.json", "metrics.jsonl", "tokenizer.json", "model.safetensors", "results.json", "report.md", "status.json"};
+const char* const kFiles[] = {"config.json",       "manifest.json", "metrics.jsonl", "tokenizer.json",
+                              "model.safetensors", "results.json",  "report.md",     "status.json"};
 
 void collect_differences(const Json& old_value, const Json& new_value, const std::string& pointer, std::vector<Problem>& out) {
   if (pointer == "/name" || pointer == "/runtime/threads") return;  // neither changes a number
@@ -26,7 +27,8 @@ void require_same(const fs::path& directory, const Experiment& experiment) {
   const Json stored = parse_json(read_file(directory / "config.json"), (directory / "config.json").string()).root;
   collect_differences(stored, resolved_json(experiment), "", differences);
   if (differences.empty()) return;
-  differences.push_back({directory.string(), "", "cannot resume with another configuration; use --out for a new run or --overwrite"});
+  differences.push_back(
+      {directory.string(), "", "cannot resume with another configuration; use --out for a new run or --overwrite"});
   throw ConfigError(std::move(differences));
 }
 
@@ -37,7 +39,8 @@ RunDirectory::RunDirectory(fs::path path, const Experiment& experiment, RunMode 
   lock_ = std::make_unique<DirectoryLock>(path_);
   const bool existed = fs::exists(file("config.json"));
   if (existed && mode == RunMode::kNew) {
-    throw ConfigError(path_.string() + " holds a run already: --resume continues it, --overwrite replaces it, --out names another place");
+    throw ConfigError(path_.string() +
+                      " holds a run already: --resume continues it, --overwrite replaces it, --out names another place");
   }
   if (existed && mode == RunMode::kResume) require_same(path_, experiment);
   if (mode == RunMode::kOverwrite) {
@@ -60,7 +63,8 @@ void RunDirectory::open_metrics(std::int64_t step) {
     std::string kept;
     for (std::string line; std::getline(lines, line);) {
       const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (json.is_object() && json.contains("step") && json["step"].is_number_integer() && json["step"] <= step) kept += line + "\n";
+      if (json.is_object() && json.contains("step") && json["step"].is_number_integer() && json["step"] <= step)
+        kept += line + "\n";
     }
     write_file_atomic(log, kept);
   }

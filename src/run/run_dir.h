@@ -1,7 +1,8 @@
 #pragma once
 // A run's directory: what it holds (contract.md §4), who owns it, and whether a run may start, continue or replace what is there.
 //
-//   config.json  manifest.json  metrics.jsonl  tokenizer.json  checkpoints/{0,1}.posenc  model.safetensors  results.json (last)  report.md
+//   config.json  manifest.json  metrics.jsonl  tokenizer.json  checkpoints/{0,1}.posenc  model.safetensors
+//   results.json (last)  report.md
 //
 // No torch.
 
@@ -24,8 +25,9 @@ enum class RunMode {
 
 class RunDirectory {
  public:
-  /// Creates or opens `path` and locks it; writes config.json. ConfigError (exit 2): it holds a run and the mode is kNew; another process owns it; on
-  /// resume its config differs (each difference with old and new value). IoError (exit 74): it cannot be written to.
+  /// Creates or opens `path` and locks it; writes config.json. ConfigError (exit 2): it holds a run and the mode is kNew; another
+  /// process owns it; on resume its config differs (each difference with old and new value). IoError (exit 74): it cannot be
+  /// written to.
   RunDirectory(std::filesystem::path path, const Experiment& experiment, RunMode mode);
 
   const std::filesystem::path& path() const { return path_; }

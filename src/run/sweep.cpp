@@ -12,12 +12,14 @@ const Schema<SweepConfig>& schema<SweepConfig>() {
   static const Schema<SweepConfig> table =
       Schema<SweepConfig>("posenc sweep")
           .field("name", &SweepConfig::name, "name of the sweep; default: the file's stem")
-          .field("base", &SweepConfig::base, "experiment to vary: an object, or a file relative to this one").required()
+          .field("base", &SweepConfig::base, "experiment to vary: an object, or a file relative to this one")
+          .required()
           .field("vary", &SweepConfig::vary, "JSON pointer -> list of values; all combinations")
           .field("zip", &SweepConfig::zip, "JSON pointer -> list of values; lists of one length that advance together")
           .ignore("$schema")
           .check([](const SweepConfig& s, const Reader& r) {
-            if (!s.base.is_object() && !s.base.is_string()) r.problem("base", "expected an experiment object or the name of a file");
+            if (!s.base.is_object() && !s.base.is_string())
+              r.problem("base", "expected an experiment object or the name of a file");
             std::size_t length = 0;
             for (const char* section : {"vary", "zip"}) {
               const Json& lists = std::string(section) == "vary" ? s.vary : s.zip;
@@ -34,14 +36,16 @@ const Schema<SweepConfig>& schema<SweepConfig>() {
                 }
                 if (std::string(section) == "zip") {
                   if (length != 0 && values.size() != length) {
-                    place.problem("lists of zip have " + std::to_string(length) + " and " + std::to_string(values.size()) + " values");
+                    place.problem("lists of zip have " + std::to_string(length) + " and " + std::to_string(values.size()) +
+                                  " values");
                   }
                   length = values.size();
                   continue;
                 }
                 for (std::size_t i = 0; i < values.size(); ++i) {
                   if (std::count(values.begin(), values.end(), values[i]) > 1) {
-                    place.problem(std::to_string(i), "the value " + dump_json_line(values[i]) + " is given twice; repeat runs by varying /seed");
+                    place.problem(std::to_string(i),
+                                  "the value " + dump_json_line(values[i]) + " is given twice; repeat runs by varying /seed");
                     break;
                   }
                 }
@@ -90,7 +94,8 @@ SweepCell make_cell(const Document& base, const std::vector<Setting>& settings) 
     for (const auto& [pointer, value] : settings) apply_override(document, pointer + "=" + dump_json_line(value));
     document.root.erase("name");
     Experiment e = read_experiment(document, "cell");
-    cell.name = e.model.position.name + "-" + std::to_string(e.train.length) + "-s" + std::to_string(e.seed) + "-" + experiment_hash(e).substr(0, 8);
+    cell.name = e.model.position.name + "-" + std::to_string(e.train.length) + "-s" + std::to_string(e.seed) + "-" +
+                experiment_hash(e).substr(0, 8);
     e.name = cell.name;
     cell.experiment = std::move(e);
   } catch (const ConfigError& error) {

@@ -1,11 +1,13 @@
 #pragma once
-// A grid of experiments: a base, and the values to vary in it. A sweep is a loop over Experiment values and does not know what a scheme is.
+// A grid of experiments: a base, and the values to vary in it. A sweep is a loop over Experiment values and does not know what a
+// scheme is.
 //
 //   { "name": "lengths", "base": "rope.json", "vary": {"/model/position": ["rope", "alibi"], "/seed": [1, 2, 3]},
 //     "zip": {"/train/length": [64, 128], "/train/batch_tokens": [2048, 4096]} }
 //
-// "vary" is the product of its lists; the lists of "zip" advance together and are one more factor. Each cell is a run of its own in a directory that is a function
-// of its resolved config, run by a process of its own, so that a failing one harms no other. No torch.
+// "vary" is the product of its lists; the lists of "zip" advance together and are one more factor. Each cell is a run of its own
+// in a directory that is a function of its resolved config, run by a process of its own, so that a failing one harms no other. No
+// torch.
 
 #include <filesystem>
 #include <optional>
@@ -51,8 +53,8 @@ struct Sweep {
 /// Largest grid; a typing error in a list must not start a year of work.
 inline constexpr std::size_t kMaxCells = 10'000;
 
-/// Reads and expands a sweep file. ConfigError: the file itself, lists of unequal length in "zip", the same run twice, more than kMaxCells cells. A cell
-/// whose own config is wrong is kept with its error.
+/// Reads and expands a sweep file. ConfigError: the file itself, lists of unequal length in "zip", the same run twice, more than
+/// kMaxCells cells. A cell whose own config is wrong is kept with its error.
 Sweep load_sweep(const std::filesystem::path& path);
 
 struct SweepOptions {

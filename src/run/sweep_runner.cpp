@@ -24,7 +24,8 @@ namespace {
 
 /// Starts `posenc train` on a cell's config.json, its output going to train.log. The child ends when this process does.
 pid_t start(const fs::path& cell, int threads) {
-  const std::string config = (cell / "config.json").string(), log = (cell / "train.log").string(), count = std::to_string(threads);
+  const std::string config = (cell / "config.json").string(), log = (cell / "train.log").string(),
+                    count = std::to_string(threads);
   const pid_t child = fork();
   if (child < 0) throw IoError(std::string("cannot start a process: ") + std::strerror(errno));
   if (child > 0) return child;
@@ -34,7 +35,8 @@ pid_t start(const fs::path& cell, int threads) {
   if (stop_requested()) _exit(static_cast<int>(ExitCode::kStopped));
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0) _exit(static_cast<int>(ExitCode::kIo));
-  execl("/proc/self/exe", "posenc", "--threads", count.c_str(), "train", "--config", config.c_str(), "--out", cell.c_str(), "--resume", nullptr);
+  execl("/proc/self/exe", "posenc", "--threads", count.c_str(), "train", "--config", config.c_str(), "--out", cell.c_str(),
+        "--resume", nullptr);
   _exit(127);
 }
 
@@ -51,7 +53,8 @@ class Runner {
   Runner(const Sweep& sweep, const SweepOptions& options) : sweep_(sweep), options_(options) {
     const int cores = available_cores();
     jobs_ = options.jobs > 0 ? std::min(options.jobs, cores) : std::max(1, cores / std::max(1, options.threads));
-    if (options.jobs > cores) spdlog::warn("--jobs {} is more than the {} cores this process may use; running {}", options.jobs, cores, jobs_);
+    if (options.jobs > cores)
+      spdlog::warn("--jobs {} is more than the {} cores this process may use; running {}", options.jobs, cores, jobs_);
     threads_ = options.threads > 0 ? std::min(options.threads, std::max(1, cores / jobs_)) : std::max(1, cores / jobs_);
   }
 
@@ -80,7 +83,8 @@ class Runner {
 
   void launch(const SweepCell& cell) {
     fs::create_directories(directory(cell));
-    if (!fs::exists(directory(cell) / "config.json")) write_file_atomic(directory(cell) / "config.json", dump_json(resolved_json(*cell.experiment)));
+    if (!fs::exists(directory(cell) / "config.json"))
+      write_file_atomic(directory(cell) / "config.json", dump_json(resolved_json(*cell.experiment)));
     spdlog::info("{}: started ({})", cell.name, cell.values);
     running_[start(directory(cell), threads_)] = &cell;
   }
@@ -103,7 +107,9 @@ class Runner {
     } else if (code == static_cast<int>(ExitCode::kDiverged)) {
       count_diverged(cell);
     } else if (!stop_requested() || (code != static_cast<int>(ExitCode::kStopped) && code != 128 + SIGTERM)) {
-      fail(cell, WIFSIGNALED(status) ? fmt::format("killed by signal {}", WTERMSIG(status)) : last_line(directory(cell) / "train.log"), code);
+      fail(cell,
+           WIFSIGNALED(status) ? fmt::format("killed by signal {}", WTERMSIG(status)) : last_line(directory(cell) / "train.log"),
+           code);
     }
   }
 
@@ -145,7 +151,8 @@ void record_grid(const Sweep& sweep, const fs::path& directory) {
   if (fs::exists(file)) {
     const Json before = parse_json(read_file(file), file.string()).root["cells"];
     for (const auto& [name, values] : before.items()) {
-      if (!cells.contains(name)) spdlog::warn("the grid has changed: {} ({}) is no longer part of it; its files stay", name, values.get<std::string>());
+      if (!cells.contains(name))
+        spdlog::warn("the grid has changed: {} ({}) is no longer part of it; its files stay", name, values.get<std::string>());
     }
   }
   write_file_atomic(file, dump_json({{"name", sweep.name}, {"cells", std::move(cells)}}));

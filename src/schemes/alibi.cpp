@@ -47,7 +47,8 @@ SchemeInfo alibi_info() {
 std::vector<double> alibi_slopes(std::int64_t heads, double bias_max, bool geometric) {
   const auto geometric_slopes = [bias_max](std::int64_t n) {
     std::vector<double> slopes;
-    for (std::int64_t h = 1; h <= n; ++h) slopes.push_back(std::exp2(-bias_max * static_cast<double>(h) / static_cast<double>(n)));
+    for (std::int64_t h = 1; h <= n; ++h)
+      slopes.push_back(std::exp2(-bias_max * static_cast<double>(h) / static_cast<double>(n)));
     return slopes;
   };
   std::int64_t power = 1;

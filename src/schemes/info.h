@@ -1,9 +1,11 @@
 #pragma once
-// What a positional scheme *is*: its names, paper, traits, parameters and rules, as values and without torch. Config parsing, `posenc schemes`,
-// the JSON Schema, sweeps, reports and the conformance suite are driven by it. What a scheme *computes* is in scheme.h.
+// What a positional scheme *is*: its names, paper, traits, parameters and rules, as values and without torch. Config parsing,
+// `posenc schemes`, the JSON Schema, sweeps, reports and the conformance suite are driven by it. What a scheme *computes* is in
+// scheme.h.
 //
-// A scheme is one file, src/schemes/<name>.cpp, plus one line in list.def. The file is compiled twice: into posenc_core for `<name>_info()` and,
-// with POSENC_TENSORS defined, into posenc_nn for `make_<name>()`; its parameter struct and table serve both.
+// A scheme is one file, src/schemes/<name>.cpp, plus one line in list.def. The file is compiled twice: into posenc_core for
+// `<name>_info()` and, with POSENC_TENSORS defined, into posenc_nn for `make_<name>()`; its parameter struct and table serve
+// both.
 
 #include <cstdint>
 #include <functional>
@@ -41,9 +43,9 @@ struct SchemeInfo {
 
   // Filled in by scheme_info<Parameters>():
   std::function<std::vector<FieldDoc>()> parameters;
-  std::function<Json()> describe;                                                ///< JSON Schema of the parameters
-  std::function<Json(const Json&, const Reader&)> resolve;                       ///< every default written out; records problems
-  std::function<void(const Json&, const ModelShape&, const Reader&)> check;      ///< rules that need the model's sizes
+  std::function<Json()> describe;                                            ///< JSON Schema of the parameters
+  std::function<Json(const Json&, const Reader&)> resolve;                   ///< every default written out; records problems
+  std::function<void(const Json&, const ModelShape&, const Reader&)> check;  ///< rules that need the model's sizes
 };
 
 /// Completes `info` from the table of the scheme's parameter struct. `check` may be null.

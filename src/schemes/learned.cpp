@@ -1,5 +1,5 @@
-// Learned absolute positions: x = E[token] + P[position]. Gehring et al. 2017 (arXiv:1705.03122); GPT-2's wpe. Undefined beyond its table, which is
-// refused, never clamped. Fractional positions (interpolation) mix the two neighbouring rows linearly.
+// Learned absolute positions: x = E[token] + P[position]. Gehring et al. 2017 (arXiv:1705.03122); GPT-2's wpe. Undefined beyond
+// its table, which is refused, never clamped. Fractional positions (interpolation) mix the two neighbouring rows linearly.
 #include <optional>
 
 #include "schemes/info.h"
@@ -24,7 +24,8 @@ const Schema<LearnedParameters>& schema<LearnedParameters>() {
           .field("max_positions", &LearnedParameters::max_positions,
                  "rows of the table; null: the training length. Rows never trained measure noise, not extrapolation")
           .range(1, 1 << 22)
-          .field("init_std", &LearnedParameters::init_std, "standard deviation of the initial table (GPT-2: 0.02)").at_least(0);
+          .field("init_std", &LearnedParameters::init_std, "standard deviation of the initial table (GPT-2: 0.02)")
+          .at_least(0);
   return table;
 }
 
@@ -34,7 +35,8 @@ namespace {
 
 void check(const LearnedParameters& p, const ModelShape& shape, const Reader& reader) {
   if (p.max_positions.value_or(shape.train_length) < shape.train_length) {
-    reader.problem("max_positions", std::to_string(*p.max_positions) + " is below the training length " + std::to_string(shape.train_length));
+    reader.problem("max_positions",
+                   std::to_string(*p.max_positions) + " is below the training length " + std::to_string(shape.train_length));
   }
 }
 
@@ -61,7 +63,7 @@ class Learned : public Scheme {
   }
 
   Tensor embed(const Tensor& x, const Frame& frame) const override {
-    const Tensor below = frame.queries.values.floor();                       // [Q]
+    const Tensor below = frame.queries.values.floor();                        // [Q]
     const Tensor share = (frame.queries.values - below).to(x.scalar_type());  // [Q]
     const Tensor row = below.to(torch::kInt64);
     const Tensor lower = table_.index_select(0, row);  // [Q, C]

@@ -1,5 +1,5 @@
-// No positional encoding (NoPE): Haviv et al. 2022 (arXiv:2203.16634), Kazemnejad et al. 2023 (arXiv:2305.19466). Only the causal mask breaks
-// the symmetry of attention.
+// No positional encoding (NoPE): Haviv et al. 2022 (arXiv:2203.16634), Kazemnejad et al. 2023 (arXiv:2305.19466). Only the causal
+// mask breaks the symmetry of attention.
 #include "schemes/info.h"
 #ifdef POSENC_TENSORS
 #include "schemes/scheme.h"

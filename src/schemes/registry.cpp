@@ -43,8 +43,8 @@ std::shared_ptr<Scheme> make_scheme(const std::string& name, const Json& paramet
 
 Tensor Scheme::bias(const Frame& frame) const {
   const Tensor distances = (frame.queries.values.unsqueeze(1) - frame.keys.values.unsqueeze(0)).clamp_min(0);  // [Q, K]
-  const Tensor flat = distance_bias(distances.flatten());                                                     // [H, Q·K]
-  return flat.defined() ? flat.unflatten(1, {distances.size(0), distances.size(1)}) : flat;                   // [H, Q, K]
+  const Tensor flat = distance_bias(distances.flatten());                                                      // [H, Q·K]
+  return flat.defined() ? flat.unflatten(1, {distances.size(0), distances.size(1)}) : flat;                    // [H, Q, K]
 }
 
 #endif

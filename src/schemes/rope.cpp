@@ -1,5 +1,5 @@
-// Rotary position embedding: q and k are turned by angles proportional to their position, so that q·k depends on the distance alone.
-// Su et al. 2021 (arXiv:2104.09864), eq. 34. Never applied to v.
+// Rotary position embedding: q and k are turned by angles proportional to their position, so that q·k depends on the distance
+// alone. Su et al. 2021 (arXiv:2104.09864), eq. 34. Never applied to v.
 //   x_a' = x_a·cos(pθ) − x_b·sin(pθ),  x_b' = x_a·sin(pθ) + x_b·cos(pθ),  θ_k = base^(−2k/R)
 #include "schemes/rope.h"
 
@@ -30,9 +30,13 @@ template <>
 const Schema<RopeParameters>& schema<RopeParameters>() {
   static const Schema<RopeParameters> table =
       Schema<RopeParameters>("rope")
-          .field("base", &RopeParameters::base, "base of the wavelengths (theta)").above(1)
-          .field("partial", &RopeParameters::partial, "share of each head's dims that is turned").above(0).at_most(1)
-          .field("layout", &RopeParameters::layout, "half_split pairs (k, k+R/2) as Llama and NeoX; interleaved pairs (2k, 2k+1) as GPT-J")
+          .field("base", &RopeParameters::base, "base of the wavelengths (theta)")
+          .above(1)
+          .field("partial", &RopeParameters::partial, "share of each head's dims that is turned")
+          .above(0)
+          .at_most(1)
+          .field("layout", &RopeParameters::layout,
+                 "half_split pairs (k, k+R/2) as Llama and NeoX; interleaved pairs (2k, 2k+1) as GPT-J")
           .choices({"half_split", "interleaved"});
   return table;
 }
@@ -46,7 +50,8 @@ void check(const RopeParameters& p, const ModelShape& shape, const Reader& reade
   if (width >= 2 && width % 2 == 0) return;
   const Reader place = p.partial == 1 ? reader : reader.at("partial");
   place.problem("rope turns pairs of dims and needs an even rotary width: head_dim " + std::to_string(shape.head_dim) +
-                (p.partial == 1 ? " is " : " x partial gives " + std::to_string(width) + ", which is ") + (width < 2 ? "too small" : "odd"));
+                (p.partial == 1 ? " is " : " x partial gives " + std::to_string(width) + ", which is ") +
+                (width < 2 ? "too small" : "odd"));
 }
 
 }  // namespace
@@ -63,7 +68,8 @@ SchemeInfo rope_info() {
 
 std::vector<double> rope_inv_freq(std::int64_t width, double base) {
   std::vector<double> inv_freq;
-  for (std::int64_t k = 0; 2 * k < width; ++k) inv_freq.push_back(std::pow(base, -2.0 * static_cast<double>(k) / static_cast<double>(width)));
+  for (std::int64_t k = 0; 2 * k < width; ++k)
+    inv_freq.push_back(std::pow(base, -2.0 * static_cast<double>(k) / static_cast<double>(width)));
   return inv_freq;
 }
 
@@ -91,7 +97,8 @@ Tensor turn(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interlea
 /// A rotation's gradient is the rotation back: one node in the graph instead of six.
 class Turn : public torch::autograd::Function<Turn> {
  public:
-  static Tensor forward(torch::autograd::AutogradContext* ctx, const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved) {
+  static Tensor forward(torch::autograd::AutogradContext* ctx, const Tensor& x, const Tensor& cos, const Tensor& sin,
+                        bool interleaved) {
     ctx->save_for_backward({cos, sin});
     ctx->saved_data["interleaved"] = interleaved;
     return turn(x, cos, sin, interleaved);
@@ -105,7 +112,8 @@ class Turn : public torch::autograd::Function<Turn> {
 class Rope : public Scheme {
  public:
   Rope(const RopeParameters& p, const ModelShape& shape)
-      : inv_freq_(torch::tensor(rope_inv_freq(rotary_width(p, shape), p.base), torch::kFloat64)), interleaved_(p.layout == "interleaved") {}
+      : inv_freq_(torch::tensor(rope_inv_freq(rotary_width(p, shape), p.base), torch::kFloat64)),
+        interleaved_(p.layout == "interleaved") {}
 
   bool rotates() const override { return true; }
 

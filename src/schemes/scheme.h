@@ -1,5 +1,6 @@
 #pragma once
-// Where a positional scheme touches attention. For one layer and one block of queries (B batch, H heads, Q queries, K keys, D head width):
+// Where a positional scheme touches attention. For one layer and one block of queries (B batch, H heads, Q queries, K keys, D
+// head width):
 //
 //   x    = embed(tokens)                    once per model, before the first layer
 //   q, k = rotate(q, k)                     every layer
@@ -7,14 +8,15 @@
 //   s    = score(s, content)                sees content too
 //   y    = weights(mask(s))·v  (+ mix)      softmax unless the scheme replaces it; mix adds value-side terms
 //
-// A scheme overrides the hooks it needs and nothing else. Hooks keep no state between calls, and all calls may run on several threads at once.
-// Distance goes by position, causality by index: queries may come in blocks, so Q ≠ K is normal.
+// A scheme overrides the hooks it needs and nothing else. Hooks keep no state between calls, and all calls may run on several
+// threads at once. Distance goes by position, causality by index: queries may come in blocks, so Q ≠ K is normal.
 //
-// Precision: positions are float64; frequencies, angles, slopes and tables are built in float64 and only the finished cos/sin or bias is cast to the
-// dtype of the activations. They are plain members, never buffers, so that a model-wide to(dtype) cannot touch them.
+// Precision: positions are float64; frequencies, angles, slopes and tables are built in float64 and only the finished cos/sin or
+// bias is cast to the dtype of the activations. They are plain members, never buffers, so that a model-wide to(dtype) cannot
+// touch them.
 
-#include <torch/types.h>
 #include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <limits>
@@ -63,10 +65,11 @@ class Scheme : public torch::nn::Module {
   /// Turns x [B, H, n, D] (queries or keys) by the angles of `positions` [n].
   virtual Tensor rotate(const Tensor& x, const Positions&) const { return x; }
 
-  /// The bias of a query on a key `distances` [n] float64 behind it → [H, n], any dtype; undefined when the scheme has no such bias.
+  /// The bias of a query on a key `distances` [n] float64 behind it → [H, n], any dtype; undefined when the scheme has no such
+  /// bias.
   virtual Tensor distance_bias(const Tensor&) const { return {}; }
-  /// The bias [H or 1, Q, K], for what is not a function of the distance alone. Entries for future keys are never used. The default evaluates
-  /// distance_bias for every pair; undefined when there is no bias.
+  /// The bias [H or 1, Q, K], for what is not a function of the distance alone. Entries for future keys are never used. The
+  /// default evaluates distance_bias for every pair; undefined when there is no bias.
   virtual Tensor bias(const Frame& frame) const;
   /// Whether bias is overridden, so that distance_bias alone does not describe the scheme.
   virtual bool dense_bias() const { return false; }

@@ -25,12 +25,15 @@ template <>
 const Schema<SinusoidalParameters>& schema<SinusoidalParameters>() {
   static const Schema<SinusoidalParameters> table =
       Schema<SinusoidalParameters>("sinusoidal")
-          .field("base", &SinusoidalParameters::base, "base of the wavelengths").above(1)
-          .field("layout", &SinusoidalParameters::layout, "interleaved: sin, cos, sin, cos …; concat: all sines, then all cosines")
+          .field("base", &SinusoidalParameters::base, "base of the wavelengths")
+          .above(1)
+          .field("layout", &SinusoidalParameters::layout,
+                 "interleaved: sin, cos, sin, cos …; concat: all sines, then all cosines")
           .choices({"interleaved", "concat"})
           .field("frequencies", &SinusoidalParameters::frequencies, "exponent 2k/d (paper) or k/(d/2-1) (tensor2tensor, fairseq)")
           .choices({"paper", "tensor2tensor"})
-          .field("token_scale", &SinusoidalParameters::token_scale, "multiply token embeddings by sqrt(d_model), as the paper does");
+          .field("token_scale", &SinusoidalParameters::token_scale,
+                 "multiply token embeddings by sqrt(d_model), as the paper does");
   return table;
 }
 
@@ -40,7 +43,8 @@ namespace {
 
 void check(const SinusoidalParameters& p, const ModelShape& shape, const Reader& reader) {
   if (p.frequencies == "tensor2tensor" && (shape.d_model < 4 || shape.d_model % 2 != 0)) {
-    reader.problem("frequencies", "tensor2tensor needs an even d_model of at least 4, not " + std::to_string(shape.d_model) + " (use paper)");
+    reader.problem("frequencies",
+                   "tensor2tensor needs an even d_model of at least 4, not " + std::to_string(shape.d_model) + " (use paper)");
   }
 }
 
@@ -73,7 +77,8 @@ namespace {
 class Sinusoidal : public Scheme {
  public:
   Sinusoidal(const SinusoidalParameters& p, const ModelShape& shape)
-      : frequencies_(torch::tensor(sinusoidal_frequencies(shape.d_model, p.base, p.frequencies == "tensor2tensor"), torch::kFloat64)),
+      : frequencies_(
+            torch::tensor(sinusoidal_frequencies(shape.d_model, p.base, p.frequencies == "tensor2tensor"), torch::kFloat64)),
         interleaved_(p.layout == "interleaved"),
         token_scale_(p.token_scale ? std::sqrt(static_cast<double>(shape.d_model)) : 1) {}
 
@@ -81,7 +86,7 @@ class Sinusoidal : public Scheme {
     const std::int64_t width = x.size(-1);
     const Tensor angles = torch::outer(frame.queries.values, frequencies_);  // [Q, ⌈C/2⌉]
     const Tensor sines = angles.sin();
-    const Tensor cosines = angles.cos().slice(1, 0, width / 2);  // an odd width leaves a spare sine
+    const Tensor cosines = angles.cos().slice(1, 0, width / 2);              // an odd width leaves a spare sine
     Tensor table = torch::empty({angles.size(0), width}, angles.options());  // [Q, C]
     if (interleaved_) {
       table.slice(1, 0, width, 2).copy_(sines);

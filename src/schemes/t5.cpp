@@ -26,14 +26,19 @@ template <>
 const Schema<T5Parameters>& schema<T5Parameters>() {
   static const Schema<T5Parameters> table =
       Schema<T5Parameters>("t5")
-          .field("buckets", &T5Parameters::buckets, "learned values per head").range(2, 1 << 16)
-          .field("max_distance", &T5Parameters::max_distance, "distances from here on share the last bucket").range(2, 1 << 20)
+          .field("buckets", &T5Parameters::buckets, "learned values per head")
+          .range(2, 1 << 16)
+          .field("max_distance", &T5Parameters::max_distance, "distances from here on share the last bucket")
+          .range(2, 1 << 20)
           .field("share_layers", &T5Parameters::share_layers, "one table for all layers (as T5), or one for each")
-          .field("scale", &T5Parameters::scale, "factor on the bias").above(0)
+          .field("scale", &T5Parameters::scale, "factor on the bias")
+          .above(0)
           .check([](const T5Parameters& p, const Reader& r) {
-            if (p.buckets % 2 != 0) r.problem("buckets", std::to_string(p.buckets) + " is odd; half of the buckets are exact distances");
+            if (p.buckets % 2 != 0)
+              r.problem("buckets", std::to_string(p.buckets) + " is odd; half of the buckets are exact distances");
             if (p.max_distance <= p.buckets / 2) {
-              r.problem("max_distance", std::to_string(p.max_distance) + " must exceed buckets/2 = " + std::to_string(p.buckets / 2));
+              r.problem("max_distance",
+                        std::to_string(p.max_distance) + " must exceed buckets/2 = " + std::to_string(p.buckets / 2));
             }
           });
   return table;
@@ -65,7 +70,8 @@ std::int64_t t5_bucket(std::int64_t relative, std::int64_t buckets, std::int64_t
   if (distance < exact) return offset + distance;
   // The margin lifts quotients that are whole numbers in exact arithmetic but land an ulp below one.
   const long double position = std::log(static_cast<long double>(distance) / exact) /
-                               std::log(static_cast<long double>(max_distance) / exact) * static_cast<long double>(buckets - exact);
+                               std::log(static_cast<long double>(max_distance) / exact) *
+                               static_cast<long double>(buckets - exact);
   return offset + std::min(buckets - 1, exact + static_cast<std::int64_t>(position + 1e-12L));
 }
 
@@ -75,7 +81,8 @@ namespace {
 
 class T5 : public Scheme {
  public:
-  T5(const T5Parameters& p, const ModelShape& shape) : scale_(p.scale), init_std_(std::pow(static_cast<double>(shape.d_model), -0.5)) {
+  T5(const T5Parameters& p, const ModelShape& shape)
+      : scale_(p.scale), init_std_(std::pow(static_cast<double>(shape.d_model), -0.5)) {
     std::vector<std::int64_t> bucket_of;
     for (std::int64_t d = 0; d <= p.max_distance; ++d) bucket_of.push_back(t5_bucket(-d, p.buckets, p.max_distance, false));
     bucket_of_ = torch::tensor(bucket_of, torch::kInt64);

@@ -10,12 +10,18 @@ namespace {
 
 DType raw_dtype(torch::ScalarType type) {
   switch (type) {
-    case torch::kFloat64: return DType::kF64;
-    case torch::kFloat32: return DType::kF32;
-    case torch::kFloat16: return DType::kF16;
-    case torch::kBFloat16: return DType::kBF16;
-    case torch::kInt64: return DType::kI64;
-    default: POSENC_CHECK(false, std::string("tensors of this dtype are not stored: ") + torch::toString(type));
+    case torch::kFloat64:
+      return DType::kF64;
+    case torch::kFloat32:
+      return DType::kF32;
+    case torch::kFloat16:
+      return DType::kF16;
+    case torch::kBFloat16:
+      return DType::kBF16;
+    case torch::kInt64:
+      return DType::kI64;
+    default:
+      POSENC_CHECK(false, std::string("tensors of this dtype are not stored: ") + torch::toString(type));
   }
 }
 
@@ -39,8 +45,8 @@ Slot read_slot(const fs::path& path, const std::string& experiment) {
   return slot;
 }
 
-void load_group(const TensorFile& file, const std::string& prefix, const std::string& source, const std::vector<std::string>& names,
-                std::vector<Tensor> into) {
+void load_group(const TensorFile& file, const std::string& prefix, const std::string& source,
+                const std::vector<std::string>& names, std::vector<Tensor> into) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto it = file.tensors.find(prefix + names[i]);
     if (it == file.tensors.end()) throw DataError(source + ": no tensor \"" + prefix + names[i] + "\"");
@@ -83,11 +89,13 @@ void load_model_tensors(const TensorFile& file, const std::string& source, Langu
   const auto names = parameter_names(model);
   load_group(file, "", source, names, model.parameters());
   for (const auto& [name, tensor] : file.tensors) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) throw DataError(source + ": the model has no parameter \"" + name + "\"");
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw DataError(source + ": the model has no parameter \"" + name + "\"");
   }
 }
 
-CheckpointStore::CheckpointStore(fs::path directory, std::string experiment) : directory_(std::move(directory)), experiment_(std::move(experiment)) {}
+CheckpointStore::CheckpointStore(fs::path directory, std::string experiment)
+    : directory_(std::move(directory)), experiment_(std::move(experiment)) {}
 
 fs::path CheckpointStore::slot(int index) const { return directory_ / (std::to_string(index) + ".posenc"); }
 

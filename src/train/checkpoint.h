@@ -1,9 +1,10 @@
 #pragma once
-// What a run must keep to continue as if it had never stopped: parameters, optimizer moments, the number of steps done and a JSON of whatever the caller adds
-// (last metrics, seconds so far). Batches and dropout are pure functions of (seed, step), so there is no loader or generator state.
+// What a run must keep to continue as if it had never stopped: parameters, optimizer moments, the number of steps done and a JSON
+// of whatever the caller adds (last metrics, seconds so far). Batches and dropout are pure functions of (seed, step), so there is
+// no loader or generator state.
 //
-// Two slots, checkpoints/0.posenc and 1.posenc, sealed with a checksum and written atomically; a save replaces the older one, so one good checkpoint
-// always exists. The highest valid step wins; slots of another experiment (by its hash) are not taken.
+// Two slots, checkpoints/0.posenc and 1.posenc, sealed with a checksum and written atomically; a save replaces the older one, so
+// one good checkpoint always exists. The highest valid step wins; slots of another experiment (by its hash) are not taken.
 
 #include <filesystem>
 #include <optional>
@@ -28,8 +29,8 @@ TensorFile model_tensors(const LanguageModel& model);
 void load_model_tensors(const TensorFile& file, const std::string& source, LanguageModel& model);
 
 struct CheckpointInfo {
-  std::int64_t step = 0;               ///< optimizer steps done
-  Json extra;                          ///< what the caller saved
+  std::int64_t step = 0;              ///< optimizer steps done
+  Json extra;                         ///< what the caller saved
   std::vector<std::string> warnings;  ///< damaged slots that were passed over
 };
 

@@ -27,12 +27,14 @@ class Stopwatch {
 
 /// Why the run must stop after this step, or "".
 std::string divergence(const StepResult& result, LoopState& state) {
-  if (!result.finite) return std::string(std::isfinite(result.loss) ? "gradient" : "loss") + " is not finite at step " + std::to_string(state.step + 1);
+  if (!result.finite)
+    return std::string(std::isfinite(result.loss) ? "gradient" : "loss") + " is not finite at step " +
+           std::to_string(state.step + 1);
   if (state.step == 0) state.first_loss = result.loss;
   state.bad_steps = result.loss > kDivergedLoss * state.first_loss ? state.bad_steps + 1 : 0;
   if (state.bad_steps < kDivergedSteps) return "";
-  return "loss above " + std::to_string(static_cast<int>(kDivergedLoss)) + " times the first for " + std::to_string(kDivergedSteps) + " steps, at step " +
-         std::to_string(state.step + 1);
+  return "loss above " + std::to_string(static_cast<int>(kDivergedLoss)) + " times the first for " +
+         std::to_string(kDivergedSteps) + " steps, at step " + std::to_string(state.step + 1);
 }
 
 bool all_finite(const std::vector<Tensor>& parameters) {
@@ -49,8 +51,8 @@ std::pair<Tensor, Tensor> gather_batch(const Split& data, const std::vector<std:
   return {windows.slice(1, 0, length), windows.slice(1, 1, length + 1)};
 }
 
-TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const Split& data, const TrainSettings& settings, LoopState& state,
-                   const TrainHooks& hooks) {
+TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const Split& data, const TrainSettings& settings,
+                   LoopState& state, const TrainHooks& hooks) {
   const TrainConfig& c = settings.config;
   StepOptions options;
   options.grad_clip = c.grad_clip;
@@ -61,7 +63,8 @@ TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const Split& da
   Stopwatch watch;
   std::int64_t last_log = state.step, last_saved = -1;
   while (state.step < c.steps) {
-    const auto starts = batch_starts(settings.seed, state.step, c.sequences(), static_cast<std::int64_t>(data.tokens.size()), c.length);
+    const auto starts =
+        batch_starts(settings.seed, state.step, c.sequences(), static_cast<std::int64_t>(data.tokens.size()), c.length);
     const auto [inputs, targets] = gather_batch(data, starts, c.length);
     options.lr = learning_rate(c, state.step);
     options.dropout_seed = derive_seed(settings.seed, "dropout", static_cast<std::uint64_t>(state.step));
@@ -83,7 +86,8 @@ TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const Split& da
     const bool stop = hooks.stop();
     if (last || stop || (c.checkpoint_every > 0 && state.step % c.checkpoint_every == 0)) {
       // An update can overflow weights although loss and gradient were finite: what is kept must be of use.
-      if (!all_finite(model.parameters())) return {TrainStatus::kDiverged, state.step, "a weight is not finite after step " + std::to_string(state.step)};
+      if (!all_finite(model.parameters()))
+        return {TrainStatus::kDiverged, state.step, "a weight is not finite after step " + std::to_string(state.step)};
       hooks.checkpoint(state.step);
       last_saved = state.step;
     }

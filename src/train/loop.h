@@ -1,6 +1,6 @@
 #pragma once
-// The training loop: steps from wherever a checkpoint left off to the last, logging, validating and saving on the way. Everything that leaves the process
-// (files, progress, signals) goes through the hooks, so that the loop itself is what it says.
+// The training loop: steps from wherever a checkpoint left off to the last, logging, validating and saving on the way. Everything
+// that leaves the process (files, progress, signals) goes through the hooks, so that the loop itself is what it says.
 
 #include <cstdint>
 #include <functional>
@@ -25,16 +25,16 @@ enum class TrainStatus { kFinished, kStopped, kDiverged };
 
 struct TrainOutcome {
   TrainStatus status = TrainStatus::kFinished;
-  std::int64_t step = 0;      ///< steps done
-  std::string reason;         ///< why it diverged, with the step
+  std::int64_t step = 0;  ///< steps done
+  std::string reason;     ///< why it diverged, with the step
 };
 
 struct TrainHooks {
-  std::function<void(const StepMetrics&)> log;                    ///< every log_every steps, and at the last
+  std::function<void(const StepMetrics&)> log;                   ///< every log_every steps, and at the last
   std::function<void(std::int64_t step, double loss)> progress;  ///< every step
-  std::function<void(std::int64_t step)> checkpoint;              ///< state after `step` steps is worth keeping
-  std::function<bool()> stop;                                     ///< true: save and leave after the current step
-  std::function<double()> validate;                               ///< validation loss, for eval_every
+  std::function<void(std::int64_t step)> checkpoint;             ///< state after `step` steps is worth keeping
+  std::function<bool()> stop;                                    ///< true: save and leave after the current step
+  std::function<double()> validate;                              ///< validation loss, for eval_every
 };
 
 struct TrainSettings {
@@ -56,8 +56,8 @@ struct LoopState {
   std::int64_t bad_steps = 0;
 };
 
-TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const Split& data, const TrainSettings& settings, LoopState& state,
-                   const TrainHooks& hooks);
+TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const Split& data, const TrainSettings& settings,
+                   LoopState& state, const TrainHooks& hooks);
 
 /// Sequences at `starts` of a token stream: inputs and targets [B, T] int64.
 std::pair<Tensor, Tensor> gather_batch(const Split& data, const std::vector<std::int64_t>& starts, std::int64_t length);

@@ -13,7 +13,8 @@ struct Update {
 template <class T>
 void update(T* p, T* m, T* v, const T* g, std::int64_t n, const Update& u) {
   const T keep = static_cast<T>(1 - u.lr * u.decay), scale = static_cast<T>(u.grad_scale), eps = static_cast<T>(u.eps);
-  const T b1 = static_cast<T>(u.beta1), b2 = static_cast<T>(u.beta2), c1 = static_cast<T>(1 - u.beta1), c2 = static_cast<T>(1 - u.beta2);
+  const T b1 = static_cast<T>(u.beta1), b2 = static_cast<T>(u.beta2), c1 = static_cast<T>(1 - u.beta1),
+          c2 = static_cast<T>(1 - u.beta2);
   const T rate = static_cast<T>(u.lr / u.correction1), root = static_cast<T>(1 / std::sqrt(u.correction2));
   for (std::int64_t i = 0; i < n; ++i) {
     const T grad = g[i] * scale;
@@ -46,10 +47,17 @@ void AdamW::step(const std::vector<Tensor>& grads, double lr, double grad_scale)
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Tensor& p = parameters_[i];
     const bool decays = config_.decay == "all" || p.dim() >= 2;
-    const Update u{lr, decays ? config_.weight_decay : 0, config_.betas[0], config_.betas[1], config_.eps,
-                   1 - std::pow(config_.betas[0], t), 1 - std::pow(config_.betas[1], t), grad_scale};
+    const Update u{lr,
+                   decays ? config_.weight_decay : 0,
+                   config_.betas[0],
+                   config_.betas[1],
+                   config_.eps,
+                   1 - std::pow(config_.betas[0], t),
+                   1 - std::pow(config_.betas[1], t),
+                   grad_scale};
     AT_DISPATCH_FLOATING_TYPES(p.scalar_type(), "adamw", [&] {
-      update(p.data_ptr<scalar_t>(), first_[i].data_ptr<scalar_t>(), second_[i].data_ptr<scalar_t>(), grads[i].data_ptr<scalar_t>(), p.numel(), u);
+      update(p.data_ptr<scalar_t>(), first_[i].data_ptr<scalar_t>(), second_[i].data_ptr<scalar_t>(),
+             grads[i].data_ptr<scalar_t>(), p.numel(), u);
     });
   }
 }
@@ -57,7 +65,8 @@ void AdamW::step(const std::vector<Tensor>& grads, double lr, double grad_scale)
 double gradient_norm(const std::vector<Tensor>& grads) {
   double sum = 0;
   for (const Tensor& g : grads) {
-    AT_DISPATCH_FLOATING_TYPES(g.scalar_type(), "gradient_norm", [&] { sum += sum_of_squares(g.data_ptr<scalar_t>(), g.numel()); });
+    AT_DISPATCH_FLOATING_TYPES(g.scalar_type(), "gradient_norm",
+                               [&] { sum += sum_of_squares(g.data_ptr<scalar_t>(), g.numel()); });
   }
   return std::sqrt(sum);
 }

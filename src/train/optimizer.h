@@ -1,5 +1,6 @@
 #pragma once
-// AdamW (Loshchilov, Hutter 2019, arXiv:1711.05101): the decay multiplies the parameter by 1 − lr·λ before the update and never enters the moments.
+// AdamW (Loshchilov, Hutter 2019, arXiv:1711.05101): the decay multiplies the parameter by 1 − lr·λ before the update and never
+// enters the moments.
 
 #include <torch/types.h>
 

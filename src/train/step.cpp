@@ -45,24 +45,30 @@ class OrderedSum {
   std::vector<Tensor> grads_;
 };
 
-void add_piece(const LanguageModel& model, const std::vector<Tensor>& parameters, const Tensor& inputs, const Tensor& targets, std::int64_t piece,
-               const StepOptions& options, OrderedSum& sum) {
+void add_piece(const LanguageModel& model, const std::vector<Tensor>& parameters, const Tensor& inputs, const Tensor& targets,
+               std::int64_t piece, const StepOptions& options, OrderedSum& sum) {
   at::set_num_threads(1);  // per thread: parallelism is over pieces
   const std::int64_t begin = piece * options.micro_batch, end = std::min(begin + options.micro_batch, inputs.size(0));
   Pass pass;
   pass.attention = options.attention;
-  if (options.dropout > 0) pass.dropout = torch::make_generator<torch::CPUGeneratorImpl>(derive_seed(options.dropout_seed, "dropout", static_cast<std::uint64_t>(piece)));
+  if (options.dropout > 0)
+    pass.dropout = torch::make_generator<torch::CPUGeneratorImpl>(
+        derive_seed(options.dropout_seed, "dropout", static_cast<std::uint64_t>(piece)));
   const Tensor logits = model.logits(model.hidden(inputs.slice(0, begin, end), pass)).flatten(0, 1);  // [b·T, V]
-  const Tensor loss = torch::nll_loss(torch::log_softmax(logits, -1), targets.slice(0, begin, end).flatten(), {}, torch::Reduction::Sum) /
-                      static_cast<double>(targets.numel());
-  std::vector<Tensor> grads = torch::autograd::grad({loss}, parameters, {}, /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
-  for (std::size_t i = 0; i < grads.size(); ++i) grads[i] = grads[i].defined() ? grads[i].contiguous() : torch::zeros_like(parameters[i]);
+  const Tensor loss =
+      torch::nll_loss(torch::log_softmax(logits, -1), targets.slice(0, begin, end).flatten(), {}, torch::Reduction::Sum) /
+      static_cast<double>(targets.numel());
+  std::vector<Tensor> grads =
+      torch::autograd::grad({loss}, parameters, {}, /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+  for (std::size_t i = 0; i < grads.size(); ++i)
+    grads[i] = grads[i].defined() ? grads[i].contiguous() : torch::zeros_like(parameters[i]);
   sum.add(piece, loss.item<double>(), std::move(grads));
 }
 
 }  // namespace
 
-StepResult train_step(const LanguageModel& model, AdamW& optimizer, const Tensor& inputs, const Tensor& targets, const StepOptions& options) {
+StepResult train_step(const LanguageModel& model, AdamW& optimizer, const Tensor& inputs, const Tensor& targets,
+                      const StepOptions& options) {
   const std::vector<Tensor> parameters = model.parameters();
   const std::int64_t pieces = (inputs.size(0) + options.micro_batch - 1) / options.micro_batch;
   OrderedSum sum;

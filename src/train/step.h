@@ -1,6 +1,7 @@
 #pragma once
-// One optimizer step: forward and backward over fixed micro-batches on worker threads, gradients summed in the order of the micro-batches, clip, update.
-// The micro-batches follow from the config alone, so 1 or N threads give the same bytes; there is no barrier inside a step.
+// One optimizer step: forward and backward over fixed micro-batches on worker threads, gradients summed in the order of the
+// micro-batches, clip, update. The micro-batches follow from the config alone, so 1 or N threads give the same bytes; there is no
+// barrier inside a step.
 
 #include <cstdint>
 
@@ -11,8 +12,8 @@ namespace posenc {
 
 struct StepOptions {
   double lr = 0;
-  double grad_clip = 1;           ///< 0: none
-  std::int64_t micro_batch = 8;   ///< sequences per piece
+  double grad_clip = 1;          ///< 0: none
+  std::int64_t micro_batch = 8;  ///< sequences per piece
   int threads = 1;
   AttentionPath attention = AttentionPath::kAuto;
   double dropout = 0;
@@ -26,6 +27,7 @@ struct StepResult {
 };
 
 /// inputs, targets [B, T] int64.
-StepResult train_step(const LanguageModel& model, AdamW& optimizer, const Tensor& inputs, const Tensor& targets, const StepOptions& options);
+StepResult train_step(const LanguageModel& model, AdamW& optimizer, const Tensor& inputs, const Tensor& targets,
+                      const StepOptions& options);
 
 }  // namespace posenc

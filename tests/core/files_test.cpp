@@ -120,11 +120,12 @@ TEST(Files, SyncsDataBeforeTheRenameAndTheFolderAfter) {
   ASSERT_EQ(std::system(command.c_str()), 0);
   const std::string trace = read_file(scratch / "trace");
 
-  const std::regex save("\"[^\"]*/\\.posenc-[^\"]*\\.tmp\", [A-Z_|]*O_EXCL[A-Z_|]*, 0666\\) = (\\d+)\\n"
-                        "\\d+ +fsync\\((\\d+)\\) += 0\\n"
-                        "\\d+ +rename[^\\n]*\\.tmp\"[^\\n]*/f\"\\) += 0\\n"
-                        "\\d+ +openat[^\\n]*O_DIRECTORY[^\\n]*\\) = (\\d+)\\n"
-                        "\\d+ +fsync\\((\\d+)\\) += 0\\n");
+  const std::regex save(
+      "\"[^\"]*/\\.posenc-[^\"]*\\.tmp\", [A-Z_|]*O_EXCL[A-Z_|]*, 0666\\) = (\\d+)\\n"
+      "\\d+ +fsync\\((\\d+)\\) += 0\\n"
+      "\\d+ +rename[^\\n]*\\.tmp\"[^\\n]*/f\"\\) += 0\\n"
+      "\\d+ +openat[^\\n]*O_DIRECTORY[^\\n]*\\) = (\\d+)\\n"
+      "\\d+ +fsync\\((\\d+)\\) += 0\\n");
   std::smatch calls;
   ASSERT_TRUE(std::regex_search(trace, calls, save)) << trace;
   EXPECT_EQ(calls[1], calls[2]) << "the file that was written is synced";

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
-#include <ctime>
 #include <clocale>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <limits>
 #include <locale>

@@ -50,12 +50,8 @@ class DatasetTest : public ::testing::Test {
 /// Root reads everything: gives root up for the length of a test of permissions.
 class WithoutRoot {
  public:
-  WithoutRoot() : before_(::geteuid()) {
-    EXPECT_EQ(before_ == 0 ? ::seteuid(65534) : 0, 0);
-  }
-  ~WithoutRoot() {
-    EXPECT_EQ(before_ == 0 ? ::seteuid(0) : 0, 0);
-  }
+  WithoutRoot() : before_(::geteuid()) { EXPECT_EQ(before_ == 0 ? ::seteuid(65534) : 0, 0); }
+  ~WithoutRoot() { EXPECT_EQ(before_ == 0 ? ::seteuid(0) : 0, 0); }
 
  private:
   uid_t before_;

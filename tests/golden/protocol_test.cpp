@@ -1,5 +1,5 @@
-// The check of goldens about protocols: which tokens are scored in which context, and how losses become a perplexity. The loss of a token in a context
-// comes from a table, so that only our windows and our statistics are at work.
+// The check of goldens about protocols: which tokens are scored in which context, and how losses become a perplexity. The loss of
+// a token in a context comes from a table, so that only our windows and our statistics are at work.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -26,8 +26,8 @@ struct Scored {
   }
 };
 
-/// Our windows over a stream whose first token is `first` (−1: a prefix token before token 0). With `full`, a last short window is fed as many tokens as the
-/// others: lm-eval's rule, where ours (contract.md §5) keeps it short.
+/// Our windows over a stream whose first token is `first` (−1: a prefix token before token 0). With `full`, a last short window
+/// is fed as many tokens as the others: lm-eval's rule, where ours (contract.md §5) keeps it short.
 std::vector<Scored> score(const std::vector<EvalWindow>& windows, std::int64_t first, std::int64_t full = 0) {
   std::vector<Scored> all;
   for (const EvalWindow& window : windows) {
@@ -92,7 +92,8 @@ struct Windows {
   void contexts(const std::string& protocol, const std::vector<Scored>& windows) const {
     Json seen = std::vector<Json>(static_cast<std::size_t>(tokens));
     for (const Scored& window : windows) {
-      for (std::size_t i = 0; i < window.tokens.size(); ++i) seen.at(static_cast<std::size_t>(window.tokens[i])) = window.contexts[i];
+      for (std::size_t i = 0; i < window.tokens.size(); ++i)
+        seen.at(static_cast<std::size_t>(window.tokens[i])) = window.contexts[i];
     }
     equal(protocol, "context_tokens_seen", seen);
   }
@@ -116,9 +117,13 @@ struct Windows {
     near(protocol, "wrong_mean_of_window_ppl", mean_of_window_ppl(loss));
     near(protocol, "wrong_ppl_of_mean_window_loss", ppl_of_mean_window_loss(loss));
     const Json& wrong = one.expected().at(protocol);
-    const bool same_size = std::all_of(loss.begin(), loss.end(), [&](const WindowLoss& w) { return w.targets == loss[0].targets; });
-    if (loss.size() > 1) findings.differs(place(protocol, "wrong_mean_of_window_ppl"), ppl(loss), wrong.at("wrong_mean_of_window_ppl"), tolerance);
-    if (!same_size) findings.differs(place(protocol, "wrong_ppl_of_mean_window_loss"), ppl(loss), wrong.at("wrong_ppl_of_mean_window_loss"), tolerance);
+    const bool same_size =
+        std::all_of(loss.begin(), loss.end(), [&](const WindowLoss& w) { return w.targets == loss[0].targets; });
+    if (loss.size() > 1)
+      findings.differs(place(protocol, "wrong_mean_of_window_ppl"), ppl(loss), wrong.at("wrong_mean_of_window_ppl"), tolerance);
+    if (!same_size)
+      findings.differs(place(protocol, "wrong_ppl_of_mean_window_loss"), ppl(loss), wrong.at("wrong_ppl_of_mean_window_loss"),
+                       tolerance);
     const Json& list = wrong.at("windows");
     findings.equal(place(protocol, "windows"), windows.size(), list.size());
     for (std::size_t i = 0; i < std::min(windows.size(), list.size()); ++i) {
@@ -144,7 +149,8 @@ struct Windows {
     bool fair = true;  // the snippet's weights are proportional to what each window scores
     for (std::size_t i = 0; i < std::min(windows.size(), list.size()); ++i) {
       const std::string at = place(protocol, "windows") + "/" + std::to_string(i);
-      const std::int64_t begin = static_cast<std::int64_t>(i) * step, new_end = std::min(begin + length, tokens), fresh = new_end - end;
+      const std::int64_t begin = static_cast<std::int64_t>(i) * step, new_end = std::min(begin + length, tokens),
+                         fresh = new_end - end;
       end = new_end;
       findings.equal(at + "/begin", begin, list.at(i).at("begin"));
       findings.equal(at + "/end", end, list.at(i).at("end"));
@@ -154,7 +160,8 @@ struct Windows {
       findings.equal(at + "/num_loss_tokens_doc", fresh - 1, list.at(i).at("num_loss_tokens_doc"));
       scored += loss[i].targets;
       weights += fresh - 1;
-      if (loss[i].targets > 0) weighted += loss[i].nll_sum / static_cast<double>(loss[i].targets) * static_cast<double>(fresh - 1);
+      if (loss[i].targets > 0)
+        weighted += loss[i].nll_sum / static_cast<double>(loss[i].targets) * static_cast<double>(fresh - 1);
       fair = fair && fresh - 1 == loss[i].targets;
     }
     equal(protocol, "tokens_scored", scored);
@@ -180,7 +187,9 @@ struct Windows {
 void check_windows(Findings& findings, const Case& one, const Tolerance& tolerance) {
   const Json& p = one.params();
   const auto length = p.at("max_len").get<std::int64_t>(), stride = p.at("stride").get<std::int64_t>();
-  const Windows w{one, findings, tolerance, one.inputs().at("nll_by_token_and_context").get<Table>(), p.at("n_tokens").get<std::int64_t>(), length, stride};
+  const Windows w{
+      one,    findings, tolerance, one.inputs().at("nll_by_token_and_context").get<Table>(), p.at("n_tokens").get<std::int64_t>(),
+      length, stride};
   for (const auto& [protocol, want] : one.expected().items()) {
     if (protocol == "full_context_bos") w.full_context(protocol, -1);
     else if (protocol == "full_context_no_bos") w.full_context(protocol, 0);
@@ -203,13 +212,16 @@ void check_aggregate(Findings& findings, const Case& one, const Tolerance& toler
     by_byte.push_back({nll, bytes});
     by_token.push_back({nll, document.at("tokens").get<std::int64_t>()});
   }
-  const auto near = [&](const std::string& key, double got) { findings.near(one.place(key), got, one.expected().at(key).get<double>(), tolerance); };
+  const auto near = [&](const std::string& key, double got) {
+    findings.near(one.place(key), got, one.expected().at(key).get<double>(), tolerance);
+  };
   near("word_perplexity", ppl(by_word));
   near("byte_perplexity", ppl(by_byte));
   near("bits_per_byte", mean_nll(by_byte) / std::numbers::ln2);
   near("token_perplexity", ppl(by_token));
   near("wrong_mean_of_document_token_ppl", mean_of_window_ppl(by_token));
-  findings.differs(one.place("wrong_mean_of_document_token_ppl"), ppl(by_token), one.expected().at("wrong_mean_of_document_token_ppl"), tolerance);
+  findings.differs(one.place("wrong_mean_of_document_token_ppl"), ppl(by_token),
+                   one.expected().at("wrong_mean_of_document_token_ppl"), tolerance);
 }
 
 }  // namespace

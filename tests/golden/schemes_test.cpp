@@ -30,8 +30,8 @@ Tensor seen(const Tensor& bias) {
 }
 
 /// The scheme's bias by both of its ways, dense and as one row per head, in `dtype`.
-void check_bias(Findings& findings, const std::string& place, const Scheme& scheme, const Json& p, const Tensor& want, torch::ScalarType dtype,
-                const Tolerance& tolerance) {
+void check_bias(Findings& findings, const std::string& place, const Scheme& scheme, const Json& p, const Tensor& want,
+                torch::ScalarType dtype, const Tolerance& tolerance) {
   const torch::NoGradGuard no_grad;
   const Frame frame = decode_frame(p.at("T_q").get<std::int64_t>(), p.at("T_k").get<std::int64_t>());
   findings.near(place, seen(scheme.bias(frame).to(dtype)), seen(want), tolerance);
@@ -46,7 +46,8 @@ Tensor rotated(const Scheme& scheme, const Json& x, const Tensor& positions, tor
 /// The file's tolerance against HF's float32 numbers up to position 1000.
 constexpr double kFloat32Near = 3e-6, kLastNearPosition = 1000;
 
-/// How far HF's float32 angles may be off beyond it, [T, D]: of position·inv_freq by the rounding of inv_freq and of the product, unless inv_freq is 1.
+/// How far HF's float32 angles may be off beyond it, [T, D]: of position·inv_freq by the rounding of inv_freq and of the product,
+/// unless inv_freq is 1.
 Tensor float32_drift(const Tensor& positions, const std::vector<double>& inv_freq, std::int64_t head_dim, bool interleaved) {
   const Tensor f = torch::tensor(inv_freq, torch::kFloat64);
   const Tensor turned = interleaved ? f.repeat_interleave(2) : torch::cat({f, f});
@@ -65,7 +66,9 @@ std::string scaling_type(const Json& scaling) {
 Findings check_alibi_slopes(const Golden& golden) {
   Findings findings;
   const Tolerance tolerance{0, golden.root.at("tolerance").at("rel").get<double>()};
-  const auto slopes = [](std::int64_t heads, double bias_max) { return torch::tensor(alibi_slopes(heads, bias_max), torch::kFloat64); };
+  const auto slopes = [](std::int64_t heads, double bias_max) {
+    return torch::tensor(alibi_slopes(heads, bias_max), torch::kFloat64);
+  };
   for (const Case& one : cases(golden)) {
     for (const auto& [heads, want] : one.expected().at("slopes_by_n_heads").items()) {
       findings.near(one.place("slopes_by_n_heads") + "/" + heads, slopes(std::stoll(heads), 8), numbers(want), tolerance);
@@ -75,7 +78,8 @@ Findings check_alibi_slopes(const Golden& golden) {
       long long heads = 0;
       double bias_max = 0;
       const std::string place = one.place("hf_mpt_alibi_bias_max") + "/" + key;
-      if (std::sscanf(key.c_str(), "n=%lld,alibi_bias_max=%lf", &heads, &bias_max) != 2) findings.fail(place, "names no head count and bias_max");
+      if (std::sscanf(key.c_str(), "n=%lld,alibi_bias_max=%lf", &heads, &bias_max) != 2)
+        findings.fail(place, "names no head count and bias_max");
       else findings.near(place, slopes(heads, bias_max), numbers(want), tolerance);
     }
   }
@@ -89,7 +93,8 @@ Findings check_bias_alibi(const Golden& golden) {
     ModelShape shape;
     shape.heads = one.params().at("n_heads").get<std::int64_t>();
     const auto scheme = make_scheme("alibi", Json::object(), shape);
-    for (const auto dtype : kBothTypes) check_bias(findings, one.place("bias"), *scheme, one.params(), numbers(one.expected().at("bias")), dtype, tolerance);
+    for (const auto dtype : kBothTypes)
+      check_bias(findings, one.place("bias"), *scheme, one.params(), numbers(one.expected().at("bias")), dtype, tolerance);
   }
   return findings;
 }
@@ -131,9 +136,11 @@ Findings check_t5_buckets(const Golden& golden) {
   for (const Case& one : cases(golden)) {
     const Json& in = one.inputs();
     const auto bucket = [&](std::int64_t relative) {
-      return t5_bucket(relative, in.at("num_buckets").get<std::int64_t>(), in.at("max_distance").get<std::int64_t>(), in.at("bidirectional").get<bool>());
+      return t5_bucket(relative, in.at("num_buckets").get<std::int64_t>(), in.at("max_distance").get<std::int64_t>(),
+                       in.at("bidirectional").get<bool>());
     };
-    const auto first = in.at("relative_position_first").get<std::int64_t>(), step = in.at("relative_position_step").get<std::int64_t>();
+    const auto first = in.at("relative_position_first").get<std::int64_t>(),
+               step = in.at("relative_position_step").get<std::int64_t>();
     const Json& want = one.expected().at("bucket");
     for (std::size_t i = 0; i < want.size(); ++i) {
       const std::int64_t relative = first + static_cast<std::int64_t>(i) * step;
@@ -142,13 +149,15 @@ Findings check_t5_buckets(const Golden& golden) {
     const Json &extra = in.at("extra_relative_position"), &extra_want = one.expected().at("extra_bucket");
     findings.equal(one.place("extra_bucket"), extra.size(), extra_want.size());
     for (std::size_t i = 0; i < extra.size(); ++i) {
-      findings.equal(one.place("extra_bucket") + "/" + std::to_string(i), bucket(extra.at(i).get<std::int64_t>()), extra_want.at(i));
+      findings.equal(one.place("extra_bucket") + "/" + std::to_string(i), bucket(extra.at(i).get<std::int64_t>()),
+                     extra_want.at(i));
     }
     // Exact boundaries: the upper bucket begins there, where the plain formula in double still says the lower one.
     for (const Json& boundary : one.expected().value("plain_float64_formula_differs_at", Json::array())) {
       const auto distance = boundary.at("distance").get<std::int64_t>();
       findings.equal(one.place("plain_float64_formula_differs_at"), bucket(-distance), boundary.at("hf"));
-      findings.equal(one.place("plain_float64_formula_differs_at"), bucket(-(distance - 1)), boundary.at("plain_float64_formula"));
+      findings.equal(one.place("plain_float64_formula_differs_at"), bucket(-(distance - 1)),
+                     boundary.at("plain_float64_formula"));
     }
   }
   return findings;
@@ -178,19 +187,23 @@ Findings check_sinusoidal(const Golden& golden) {
     for (const auto& [key, want] : one.expected().items()) {
       int padding_idx = 0;
       const bool padded = std::sscanf(key.c_str(), "fairseq_with_padding_idx_%d", &padding_idx) == 1;
-      const auto* variant = std::find_if(std::begin(kVariants), std::end(kVariants),
-                                         [&](const Variant& v) { return padded ? std::string(v.name) == "fairseq_with_padding_idx" : key == v.name; });
+      const auto* variant = std::find_if(std::begin(kVariants), std::end(kVariants), [&](const Variant& v) {
+        return padded ? std::string(v.name) == "fairseq_with_padding_idx" : key == v.name;
+      });
       if (variant == std::end(kVariants)) {
         findings.leave_out(one.place(key), "not built: no such variant of sinusoidal");
         continue;
       }
       // fairseq keeps the row of padding_idx for padding and starts after it: token p is row p + padding_idx + 1.
       const Tensor positions = numbers(one.inputs().at("positions")) + (padded ? padding_idx + 1 : 0);
-      const auto scheme = make_scheme("sinusoidal", {{"layout", variant->layout}, {"frequencies", variant->frequencies}, {"token_scale", false}}, shape);
-      Tensor got = scheme->embed(torch::zeros({1, positions.size(0), shape.d_model}, variant->dtype), {{positions, 0}, {positions, 0}, 0, 1})[0];
+      const auto scheme = make_scheme(
+          "sinusoidal", {{"layout", variant->layout}, {"frequencies", variant->frequencies}, {"token_scale", false}}, shape);
+      Tensor got = scheme->embed(torch::zeros({1, positions.size(0), shape.d_model}, variant->dtype),
+                                 {{positions, 0}, {positions, 0}, 0, 1})[0];
       if (key == "x_transformers_scaled_concat") got = got / std::sqrt(static_cast<double>(shape.d_model));  // its initial scale
       const double base = variant->dtype == torch::kFloat64 ? kFloat64Absolute : absolute;
-      findings.near_each(one.place(key), got, numbers(want), base + (variant->float32_angles ? 6e-8 : 0) * positions.unsqueeze(1));
+      findings.near_each(one.place(key), got, numbers(want),
+                         base + (variant->float32_angles ? 6e-8 : 0) * positions.unsqueeze(1));
     }
   }
   return findings;
@@ -212,19 +225,25 @@ Findings check_rope_apply(const Golden& golden) {
     shape.head_dim = p.at("head_dim").get<std::int64_t>();
     const auto all = static_cast<double>(shape.head_dim);
     // Any share that cuts to `width` dims.
-    const auto scheme = make_scheme("rope", {{"base", p.at("rope_theta").get<double>()}, {"partial", width == all ? 1.0 : (width + 0.5) / all},
-                                             {"layout", one.body->at("layout")}}, shape);
+    const auto scheme = make_scheme("rope",
+                                    {{"base", p.at("rope_theta").get<double>()},
+                                     {"partial", width == all ? 1.0 : (width + 0.5) / all},
+                                     {"layout", one.body->at("layout")}},
+                                    shape);
     const Tensor positions = numbers(one.inputs().at("positions"));
-    const Tensor drift = float32_drift(positions, rope_inv_freq(static_cast<std::int64_t>(width), p.at("rope_theta").get<double>()),
-                                       shape.head_dim, one.body->at("layout") == "interleaved");  // [T, D]
+    const Tensor drift =
+        float32_drift(positions, rope_inv_freq(static_cast<std::int64_t>(width), p.at("rope_theta").get<double>()),
+                      shape.head_dim, one.body->at("layout") == "interleaved");  // [T, D]
     for (const std::string x : {"q", "k"}) {
       const Json& in = one.inputs().at(x);
-      const Tensor exact = rotated(*scheme, in, positions, torch::kFloat64), cast = rotated(*scheme, in, positions, torch::kFloat32);
+      const Tensor exact = rotated(*scheme, in, positions, torch::kFloat64),
+                   cast = rotated(*scheme, in, positions, torch::kFloat32);
       const Tensor want = numbers(one.expected().at(x + "_float64"));
       findings.near(one.place(x + "_float64"), exact, want, {float64_abs, 0});
       findings.near(one.place(x + "_float64"), cast, want, {kCastToFloat32, 0});
       const Tensor largest_pair = std::sqrt(2.0) * numbers(in).abs().amax(-1, true);  // [H, T, 1]
-      findings.near_each(one.place(x + "_float32"), cast, numbers(one.expected().at(x + "_float32")), kFloat32Near + largest_pair * drift);
+      findings.near_each(one.place(x + "_float32"), cast, numbers(one.expected().at(x + "_float32")),
+                         kFloat32Near + largest_pair * drift);
     }
   }
   return findings;
@@ -233,7 +252,8 @@ Findings check_rope_apply(const Golden& golden) {
 Findings check_rope_inv_freq(const Golden& golden) {
   Findings findings;
   const Json& t = golden.root.at("tolerance");
-  const Tolerance float32{0, t.at("rel_vs_inv_freq").get<double>()}, formula{0, t.at("rel_vs_inv_freq_float64_formula").get<double>()};
+  const Tolerance float32{0, t.at("rel_vs_inv_freq").get<double>()},
+      formula{0, t.at("rel_vs_inv_freq_float64_formula").get<double>()};
   for (const Case& one : cases(golden)) {
     const Json& in = one.inputs();
     const std::string type = scaling_type(in.at("rope_scaling"));
@@ -254,7 +274,8 @@ Findings check_rope_inv_freq(const Golden& golden) {
     const Tensor got = torch::tensor(rope_inv_freq(width, in.at("rope_theta").get<double>()), torch::kFloat64) * first_position;
     findings.near(one.place("inv_freq"), got, numbers(one.expected().at("inv_freq")), float32);
     findings.near(one.place("inv_freq_float64_formula"), got, numbers(one.expected().at("inv_freq_float64_formula")), formula);
-    findings.near(one.place("attention_factor"), 1.0, one.expected().at("attention_factor").get<double>(), {0, t.at("attention_factor_rel").get<double>()});
+    findings.near(one.place("attention_factor"), 1.0, one.expected().at("attention_factor").get<double>(),
+                  {0, t.at("attention_factor_rel").get<double>()});
   }
   return findings;
 }

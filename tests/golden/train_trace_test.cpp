@@ -170,6 +170,7 @@ std::vector<Golden> traces() {
 
 // Fault 135 on whole trainings.
 TEST(GoldenTraining, OneAndTwoThreadsTrainToTheSameBits) {
+  if (traces().empty()) GTEST_SKIP() << "this set of goldens holds no training";
   for (const Golden& golden : traces()) {
     const Trace one = run(golden, {.dtype = torch::kFloat32, .threads = 1, .micro_batch = 1});
     const Trace two = run(golden, {.dtype = torch::kFloat32, .threads = 2, .micro_batch = 1});
@@ -183,6 +184,7 @@ TEST(GoldenTraining, OneAndTwoThreadsTrainToTheSameBits) {
 }
 
 TEST(GoldenTraining, MicroBatchesLoseWhatTheWholeBatchDoes) {
+  if (traces().empty()) GTEST_SKIP() << "this set of goldens holds no training";
   for (const Golden& golden : traces()) {
     const double tolerance = golden.root.at("tolerance").at("loss_float64_abs").get<double>();
     const Trace& whole = trained(golden, torch::kFloat64);

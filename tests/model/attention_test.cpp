@@ -98,7 +98,8 @@ TEST(Attention, LogitsAreDividedByTheRootOfTheHeadWidth) {
   Tensor q = torch::zeros({1, 1, 2, 4}, torch::kFloat64), k = torch::zeros({1, 1, 2, 4}, torch::kFloat64);
   q[0][0][1][2] = 2;
   k[0][0][0][2] = 1;
-  const Content c{q, k, torch::eye(4, torch::kFloat64).slice(0, 0, 2).view({1, 1, 2, 4}), torch::zeros({1, 2, 4}, torch::kFloat64)};
+  const Content c{q, k, torch::eye(4, torch::kFloat64).slice(0, 0, 2).view({1, 1, 2, 4}),
+                  torch::zeros({1, 2, 4}, torch::kFloat64)};
   for (const std::int64_t rows : {0, 1}) {
     const auto last = values(attend(none, false, c, frame_of(2), rows)[0][0][1]);
     EXPECT_NEAR(last[0], 0.7310586, 5e-8);

@@ -137,10 +137,9 @@ TEST(Compare, RefusesUnlikeProtocols) {
   EXPECT_THAT(unlike.problems[0], AllOf(HasSubstr("abc123"), HasSubstr("def456")));
   Runs half_stride = one(100);
   half_stride[0].cells[0].stride = 32;
-  EXPECT_THAT(
-      compare(one(100), half_stride).problems,
-      ElementsAre(HasSubstr("window, stride, targets differ: 512, 64, 4096 and 512, 32, 4096"), HasSubstr("ppl>+2% matches no cell"),
-                  HasSubstr("nll>+0.02 matches no cell")));
+  EXPECT_THAT(compare(one(100), half_stride).problems,
+              ElementsAre(HasSubstr("window, stride, targets differ: 512, 64, 4096 and 512, 32, 4096"),
+                          HasSubstr("ppl>+2% matches no cell"), HasSubstr("nll>+0.02 matches no cell")));
   Runs per_char = one(100);
   per_char[0].unit = "char";
   EXPECT_THAT(compare(one(100), per_char).problems[0], HasSubstr("unit differs: byte and char"));

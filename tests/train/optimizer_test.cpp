@@ -15,7 +15,9 @@ TrainConfig adamw(double weight_decay) {
   return config;
 }
 
-Tensor parameter(at::IntArrayRef shape, double value, torch::ScalarType dtype = torch::kFloat64) { return torch::full(shape, value, dtype); }
+Tensor parameter(at::IntArrayRef shape, double value, torch::ScalarType dtype = torch::kFloat64) {
+  return torch::full(shape, value, dtype);
+}
 
 // Fault 102: the decay multiplies the parameter before the update, and never enters the moments.
 TEST(AdamW, FirstStepDecaysTheParameterAndNotTheMoments) {
@@ -57,7 +59,7 @@ TEST(AdamW, ScaleAppliesToTheGradientBeforeTheMoments) {
   const Tensor p = parameter({2}, 1.0);
   AdamW optimizer({p}, adamw(0));
   optimizer.step({parameter({2}, 4.0)}, 0.1, 0.25);
-  EXPECT_NEAR(optimizer.first_moments()[0][0].item<double>(), 0.1, 1e-15);    // of 4·0.25
+  EXPECT_NEAR(optimizer.first_moments()[0][0].item<double>(), 0.1, 1e-15);  // of 4·0.25
   EXPECT_NEAR(optimizer.second_moments()[0][0].item<double>(), 0.05, 1e-15);
 }
 

@@ -11,8 +11,15 @@ constexpr std::int64_t kVocab = 11, kLength = 12;
 
 /// A small model with parameters of every kind: grouped key/value heads, biases, a scheme's table.
 ModelConfig small_model(const std::string& scheme, bool tied = true) {
-  ModelConfig config = from_json<ModelConfig>({{"layers", 2}, {"d_model", 16}, {"heads", 4}, {"kv_heads", 2}, {"d_ff", 24}, {"bias", true},
-                                               {"norm", "layernorm"}, {"tie_embeddings", tied}, {"position", scheme}});
+  ModelConfig config = from_json<ModelConfig>({{"layers", 2},
+                                               {"d_model", 16},
+                                               {"heads", 4},
+                                               {"kv_heads", 2},
+                                               {"d_ff", 24},
+                                               {"bias", true},
+                                               {"norm", "layernorm"},
+                                               {"tie_embeddings", tied},
+                                               {"position", scheme}});
   config.resolve();
   return config;
 }
@@ -40,8 +47,9 @@ void overwrite(const Tensor& parameter, const Tensor& value) {
 
 /// Tokens that are a pure function of the step.
 Tensor tokens(std::int64_t sequences, std::int64_t step) {
-  return (torch::arange(sequences * (kLength + 1)).pow(2) * (step + 3) + torch::arange(sequences * (kLength + 1)) * 5).remainder(kVocab).view(
-      {sequences, kLength + 1});
+  return (torch::arange(sequences * (kLength + 1)).pow(2) * (step + 3) + torch::arange(sequences * (kLength + 1)) * 5)
+      .remainder(kVocab)
+      .view({sequences, kLength + 1});
 }
 
 StepOptions options(int threads, std::int64_t micro_batch) {
@@ -123,7 +131,7 @@ TEST(TrainStep, ClippingBoundsTheGradientThatTheOptimizerSees) {
   EXPECT_NEAR(moment_norm(free), 0.1 * result.grad_norm, 1e-6 * result.grad_norm);  // m = (1 − β₁)·g, in float32
   o.grad_clip = 0.05;
   EXPECT_EQ(step(clipped, tokens(4, 0), o).grad_norm, result.grad_norm);  // the norm before clipping is what is reported
-  EXPECT_NEAR(moment_norm(clipped), 0.1 * 0.05, 1e-6);                    // clip / (norm + 1e-6) falls short of the clip by up to 1e-6/norm
+  EXPECT_NEAR(moment_norm(clipped), 0.1 * 0.05, 1e-6);  // clip / (norm + 1e-6) falls short of the clip by up to 1e-6/norm
 }
 
 // Fault 103, the step's part: what is not finite is not applied, neither to the parameters nor to the moments.
@@ -145,8 +153,8 @@ TEST(TrainStep, ANanLossLeavesModelAndOptimizerAsTheyWere) {
 
 TEST(TrainStep, AnInfiniteGradientBehindAFiniteLossIsNotApplied) {
   Trained t = fresh(small_model("none", false));
-  // Embeddings of zero: the last norm makes zeros of them, so logits are 0 and the loss ln 11; but the gradient passes a head of 1e38 and
-  // a layernorm's 1/√ε ≈ 316, which is beyond float32.
+  // Embeddings of zero: the last norm makes zeros of them, so logits are 0 and the loss ln 11; but the gradient passes a head of
+  // 1e38 and a layernorm's 1/√ε ≈ 316, which is beyond float32.
   for (const auto& item : t.model->named_parameters()) {
     if (item.key().find("norm") == std::string::npos) overwrite(item.value(), torch::zeros_like(item.value()));
   }

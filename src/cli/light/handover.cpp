@@ -1,6 +1,7 @@
-// The tensor commands of the light executable: replace this process by `posenc-torch` with the same arguments. OpenMP and malloc read their environment while
-// they are loaded, so what LibTorch needs is set here, before: workers wait without spinning, kernels stay on the worker's own thread, and freed
-// activations are kept for the next step instead of being given back to the system and faulted in again (1.2 times the steps per second).
+// The tensor commands of the light executable: replace this process by `posenc-torch` with the same arguments. OpenMP and malloc
+// read their environment while they are loaded, so what LibTorch needs is set here, before: workers wait without spinning,
+// kernels stay on the worker's own thread, and freed activations are kept for the next step instead of being given back to the
+// system and faulted in again (1.2 times the steps per second).
 
 #include <unistd.h>
 

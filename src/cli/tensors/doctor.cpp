@@ -50,21 +50,24 @@ int run_doctor(const std::string& format) {
   const BlasInfo blas = blas_info();
   const double gflops = sgemm_gflops();
   const auto found = findings(blas, gflops);
-  Json json = {{"posenc", POSENC_VERSION},
-               {"libtorch", TORCH_VERSION},
-               {"blas", {{"library", blas.library}, {"config", blas.config}, {"kernel", blas.core}, {"threading", blas.threading}}},
-               {"sgemm_512_gflops", gflops},
-               {"simd", simd_level()},
-               {"cpu", cpu_model()},
-               {"threads", available_cores()},
-               {"available_memory_bytes", available_memory()},
-               {"data", data_directory().string()},
-               {"findings", Json::array()}};
+  Json json = {
+      {"posenc", POSENC_VERSION},
+      {"libtorch", TORCH_VERSION},
+      {"blas", {{"library", blas.library}, {"config", blas.config}, {"kernel", blas.core}, {"threading", blas.threading}}},
+      {"sgemm_512_gflops", gflops},
+      {"simd", simd_level()},
+      {"cpu", cpu_model()},
+      {"threads", available_cores()},
+      {"available_memory_bytes", available_memory()},
+      {"data", data_directory().string()},
+      {"findings", Json::array()}};
   for (const Finding& f : found) json["findings"].push_back({{"what", f.what}, {"cure", f.cure}});
   if (format == "json") return deliver(dump_json(json), ""), 0;
-  std::string text = fmt::format("LibTorch  {}\nBLAS      {} ({} kernel, {} threads): {:.1f} GFLOP/s on one thread\nSIMD      {}\nCPU       {}\nthreads   {}\nmemory    {:.1f} GiB available\ndata      {}\n",
-                                 TORCH_VERSION, blas.library, blas.core.empty() ? "no" : blas.core, blas.threading, gflops, simd_level(), cpu_model(),
-                                 available_cores(), static_cast<double>(available_memory()) / (1 << 30), data_directory().string());
+  std::string text = fmt::format(
+      "LibTorch  {}\nBLAS      {} ({} kernel, {} threads): {:.1f} GFLOP/s on one thread\nSIMD      {}\nCPU       {}\nthreads   "
+      "{}\nmemory    {:.1f} GiB available\ndata      {}\n",
+      TORCH_VERSION, blas.library, blas.core.empty() ? "no" : blas.core, blas.threading, gflops, simd_level(), cpu_model(),
+      available_cores(), static_cast<double>(available_memory()) / (1 << 30), data_directory().string());
   for (const Finding& f : found) text += "\n! " + f.what + "\n  mend it: " + f.cure + "\n";
   if (found.empty()) text += "\nnothing to mend\n";
   deliver(text, "");

@@ -11,7 +11,8 @@ namespace {
 
 void warn_of_slow_blas() {
   const BlasInfo blas = blas_info();
-  if (blas.slow()) spdlog::warn("{} is not OpenBLAS: many times slower; apt-get install libopenblas0-openmp (see posenc doctor)", blas.library);
+  if (blas.slow())
+    spdlog::warn("{} is not OpenBLAS: many times slower; apt-get install libopenblas0-openmp (see posenc doctor)", blas.library);
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ void add_schema(CLI::App& app, const GlobalOptions&, Action& action) {
     action = [] {
       const Json schema_json = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                                 {"title", "posenc experiment or sweep"},
-                                {"anyOf", {schema<Experiment>().describe(), schema<SweepConfig>().describe()}}};
+                                {"anyOf", {schema<Experiment>().describe(), schema<SweepConfig>().describe()}},
+                                {"$defs", position_definitions()}};
       deliver(dump_json(schema_json), "");
       return 0;
     };

@@ -1,6 +1,7 @@
 #include "cli/command.h"
 #include "core/error.h"
 #include "extend/extension.h"
+#include "model/position.h"
 #include "report/table.h"
 #include "schemes/info.h"
 
@@ -19,24 +20,30 @@ std::string traits(const SchemeInfo& s) {
   if (s.traits.bounded) words.push_back("bounded");
   if (s.traits.real_positions) words.push_back("real positions");
   if (s.traits.content_dependent) words.push_back("content dependent");
+  if (s.traits.per_layer) words.push_back("per layer");
+  if (!s.traits.softmax) words.push_back("no softmax");
   return joined(words);
+}
+
+Json describe(const std::vector<FieldDoc>& fields) {
+  Json parameters = Json::array();
+  for (const FieldDoc& p : fields) {
+    parameters.push_back({{"name", p.name}, {"type", p.type}, {"default", p.default_value}, {"rule", p.rule}, {"help", p.help}});
+  }
+  return parameters;
 }
 
 template <class Info>
 Json describe(const Info& info) {
-  Json parameters = Json::array();
-  for (const FieldDoc& p : info.parameters()) {
-    parameters.push_back({{"name", p.name}, {"type", p.type}, {"default", p.default_value}, {"rule", p.rule}, {"help", p.help}});
-  }
   return {{"name", info.name},
           {"aliases", info.aliases},
           {"title", info.title},
           {"paper", info.paper},
-          {"parameters", std::move(parameters)}};
+          {"parameters", describe(info.parameters())}};
 }
 
 std::string as_json() {
-  Json all = {{"schemes", Json::array()}, {"extensions", Json::array()}};
+  Json all = {{"schemes", Json::array()}, {"extensions", Json::array()}, {"axes", Json::array()}};
   for (const SchemeInfo& s : schemes()) {
     Json one = describe(s);
     one["traits"] = {{"relative", s.traits.relative},
@@ -44,18 +51,20 @@ std::string as_json() {
                      {"real_positions", s.traits.real_positions},
                      {"per_layer", s.traits.per_layer},
                      {"content_dependent", s.traits.content_dependent},
+                     {"softmax", s.traits.softmax},
                      {"hooks", s.traits.hooks}};
     one["scale"] = s.scale;
     all["schemes"].push_back(std::move(one));
   }
   for (const ExtensionInfo& e : extensions()) all["extensions"].push_back(describe(e));
+  for (const AxisDoc& axis : position_axes())
+    all["axes"].push_back({{"name", axis.name}, {"title", axis.help}, {"parameters", describe(axis.parameters)}});
   return dump_json(all);
 }
 
-template <class Info>
-std::string parameters(const Info& info) {
+std::string parameters(const std::vector<FieldDoc>& fields) {
   std::vector<std::string> words;
-  for (const FieldDoc& p : info.parameters()) words.push_back(p.name + "=" + p.default_value);
+  for (const FieldDoc& p : fields) words.push_back(p.name + "=" + p.default_value);
   return joined(words);
 }
 
@@ -63,9 +72,11 @@ std::string as_table(const std::string& format) {
   Table table;
   table.header = {"name", "kind", "what", "aliases", "traits", "parameters", "paper"};
   for (const SchemeInfo& s : schemes())
-    table.rows.push_back({s.name, "scheme", s.title, joined(s.aliases), traits(s), parameters(s), s.paper});
+    table.rows.push_back({s.name, "scheme", s.title, joined(s.aliases), traits(s), parameters(s.parameters()), s.paper});
   for (const ExtensionInfo& e : extensions())
-    table.rows.push_back({e.name, "extension", e.title, joined(e.aliases), "", parameters(e), e.paper});
+    table.rows.push_back({e.name, "extension", e.title, joined(e.aliases), "", parameters(e.parameters()), e.paper});
+  for (const AxisDoc& axis : position_axes())
+    table.rows.push_back({axis.name, "axis", axis.help, "", "", parameters(axis.parameters), ""});
   table.align.assign(table.header.size(), Align::kLeft);
   return render(table, format);
 }
@@ -74,7 +85,7 @@ std::string as_table(const std::string& format) {
 
 void add_schemes(CLI::App& app, const GlobalOptions&, Action& action) {
   auto* command =
-      app.add_subcommand("schemes", "every positional scheme and extension: names, paper, traits, parameters and defaults");
+      app.add_subcommand("schemes", "every positional scheme, extension and axis: names, paper, traits, parameters and defaults");
   auto format = std::make_shared<std::string>("text");
   command->add_option("--format", *format, "text, md or json")->check(CLI::IsMember({"text", "md", "json"}));
   command->callback([format, &action] {

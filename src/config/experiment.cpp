@@ -15,9 +15,27 @@ bool valid_name(const std::string& name) {
 
 const char* const kNameRule = "a run name is 1 to 100 of A-Z a-z 0-9 . _ - and does not start with -";
 
-void check_scheme(const Experiment& e, const Reader& reader) {
-  const SchemeInfo* info = find_registered(schemes(), e.model.position.name);
-  info->check(e.model.position.parameters, e.shape(), reader.at("model").at("position"));
+/// Why an extension cannot be used, "" when it can: it must fit every scheme of the layers that has positions at all, and one.
+std::string extension_misfit(const ExtensionInfo& extension, const PositionConfig& position) {
+  std::string of_positionless;
+  bool fits = false;
+  for (const SchemeInfo* scheme : position.used_schemes()) {
+    const std::string reason = extension.misfit(*scheme);
+    if (reason.empty()) fits = true;
+    else if (scheme->traits.hooks.empty()) of_positionless = reason;
+    else return reason;
+  }
+  return fits ? "" : of_positionless;
+}
+
+void check_positions(const Experiment& e, const Reader& reader) {
+  e.model.position.check(e.shape(), reader.at("model").at("position"));
+  for (std::size_t i = 0; i < e.train.phases.size(); ++i) {
+    ModelConfig model = e.model;
+    model.position = e.train.phases[i].position;
+    const Reader place = reader.at("train").at("phases").at(std::to_string(i));
+    model.position.check(model.shape(e.train.length), place.at("position"));
+  }
 }
 
 void check_evaluation(const Experiment& e, const Reader& reader) {
@@ -34,9 +52,9 @@ void check_evaluation(const Experiment& e, const Reader& reader) {
     reader.at("eval").problem(
         "stride", std::to_string(*e.eval.stride) + " is more than the shortest evaluation length " + std::to_string(shortest));
   }
-  const SchemeInfo* scheme = find_registered(schemes(), e.model.position.name);
+  const PositionConfig& position = e.train.phases.empty() ? e.model.position : e.train.phases.back().position;
   for (std::size_t i = 0; i < e.eval.extensions.size(); ++i) {
-    const std::string misfit = find_registered(extensions(), e.eval.extensions[i].name)->misfit(*scheme);
+    const std::string misfit = extension_misfit(*find_registered(extensions(), e.eval.extensions[i].name), position);
     if (!misfit.empty()) reader.at("eval").at("extensions").problem(std::to_string(i), misfit);
   }
 }
@@ -73,10 +91,31 @@ const Schema<Experiment>& schema<Experiment>() {
                                               .ignore("$schema")
                                               .check([](const Experiment& e, const Reader& r) {
                                                 if (!e.name.empty() && !valid_name(e.name)) r.problem("name", kNameRule);
-                                                check_scheme(e, r);
+                                                check_positions(e, r);
                                                 check_evaluation(e, r);
                                               });
   return table;
+}
+
+std::vector<Stage> stages(const Experiment& e) {
+  std::vector<Stage> all = {{0, e.model, e.train}};
+  for (const TrainPhase& phase : e.train.phases) {
+    Stage next = all.back();
+    next.first_step += next.train.steps;
+    next.model.position = phase.position;
+    next.train.steps = phase.steps;
+    next.train.warmup = phase.warmup;
+    next.train.lr = phase.lr.value_or(e.train.lr);
+    next.train.min_lr = next.train.lr / 10;
+    all.push_back(std::move(next));
+  }
+  return all;
+}
+
+std::string position_label(const Experiment& e) {
+  std::string label = e.model.position.label();
+  for (const TrainPhase& phase : e.train.phases) label += " -> " + phase.position.label();
+  return label;
 }
 
 Experiment read_experiment(const Document& document, const std::string& stem) {
@@ -84,6 +123,7 @@ Experiment read_experiment(const Document& document, const std::string& stem) {
   if (e.name.empty()) e.name = stem;
   require_run_name(e.name);
   e.model.resolve();
+  e.model.position.sampler.resolve(e.train.length);
   e.train.resolve();
   e.eval.resolve(e.train.length);
   return e;

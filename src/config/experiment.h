@@ -36,6 +36,17 @@ struct Experiment {
   ModelShape shape() const { return model.shape(train.length); }
 };
 
+/// A stretch of training with one model: the experiment's own, then one for each of train.phases.
+struct Stage {
+  std::int64_t first_step;
+  ModelConfig model;
+  TrainConfig train;
+};
+std::vector<Stage> stages(const Experiment& experiment);
+
+/// What tables call the experiment's position: "rope", or "rope -> none" over phases.
+std::string position_label(const Experiment& experiment);
+
 template <>
 const Schema<RuntimeConfig>& schema<RuntimeConfig>();
 template <>

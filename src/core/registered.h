@@ -68,9 +68,24 @@ inline Json write_registered(const std::string& key, const Registered& value) {
   return object;
 }
 
-/// JSON Schema: any of the names, or one object form per thing.
+/// The parameters that differ from their defaults, as tables show them: {"factor=4", "align=scale"}.
 template <class Info>
-Json describe_registered(const std::vector<Info>& all, const std::string& key) {
+std::vector<std::string> changed_parameters(const Info& info, const Registered& choice) {
+  std::vector<Problem> none;
+  const Document empty{Json::object(), "", {}};
+  const Json defaults = info.resolve(empty.root, Reader(empty, none));
+  std::vector<std::string> changed;
+  for (const auto& [key, value] : choice.parameters.items()) {
+    if (value != defaults.at(key)) changed.push_back(key + "=" + schema_detail::show_value(value));
+  }
+  return changed;
+}
+
+/// JSON Schema: any of the names, or one object form per thing.
+/// `more` are properties that every object form has besides the thing's own.
+template <class Info>
+Json describe_registered(const std::vector<Info>& all, const std::string& key, const Json& more = Json::object(),
+                         bool key_required = true) {
   Json options = Json::array({Json::object()});
   Json every_name = Json::array();
   for (const Info& info : all) {
@@ -81,8 +96,9 @@ Json describe_registered(const std::vector<Info>& all, const std::string& key) {
     Json properties = {{key, {{"enum", names}, {"description", info.title + " (" + info.paper + ")"}}}};
     properties.update(object["properties"]);
     object["title"] = info.title;
+    properties.update(more);
     object["properties"] = std::move(properties);
-    object["required"] = Json::array({key});
+    if (key_required) object["required"] = Json::array({key});
     options.push_back(std::move(object));
   }
   options[0] = {{"enum", std::move(every_name)}};

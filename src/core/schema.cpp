@@ -143,5 +143,12 @@ Json describe_scalar(const char* type, const FieldRule& rule) {
 
 std::string show_default(const Json& value) { return dump_json_line(value); }
 
+std::string show_value(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_number_float()) return dump_json_line(value);
+  std::array<char, 32> text{};
+  return {text.data(), std::to_chars(text.begin(), text.end(), value.get<double>()).ptr};
+}
+
 }  // namespace schema_detail
 }  // namespace posenc

@@ -186,6 +186,7 @@ bool is_array(const Json&, const Reader&);
 void unknown_key(const Json&, const std::string& key, const std::vector<std::string>& names, const Reader&);
 Json describe_scalar(const char* type, const FieldRule&);
 std::string show_default(const Json&);
+std::string show_value(const Json&);  ///< as people write it: 4 rather than 4.0, no quotes
 }  // namespace schema_detail
 
 template <>

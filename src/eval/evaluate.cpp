@@ -7,6 +7,7 @@
 
 #include "core/files.h"
 #include "core/parallel.h"
+#include "core/rng.h"
 
 namespace posenc {
 namespace {
@@ -29,7 +30,7 @@ std::vector<Group> group_windows(const std::vector<EvalWindow>& windows) {
 }
 
 void score_group(const LanguageModel& model, const std::vector<std::int32_t>& tokens, const std::vector<EvalWindow>& windows,
-                 const Group& group, const Pass& pass, std::vector<std::vector<double>>& nll) {
+                 const Group& group, Pass pass, std::uint64_t seed, std::vector<std::vector<double>>& nll) {
   const torch::InferenceMode inference;
   at::set_num_threads(1);  // per thread: parallelism is over groups
   const EvalWindow& shape = windows[group.first];
@@ -38,9 +39,15 @@ void score_group(const LanguageModel& model, const std::vector<std::int32_t>& to
   auto* out = window.data_ptr<std::int64_t>();
   for (std::size_t i = 0; i < group.count; ++i)
     out = std::copy_n(tokens.begin() + windows[group.first + i].begin, shape.inputs + 1, out);
-  const Tensor hidden = model.hidden(window.slice(1, 0, shape.inputs), pass);                        // [B, T, C]
-  const Tensor scored = hidden.slice(1, shape.first_scored).flatten(0, 1);                           // [B·K, C]
-  const Tensor loss = target_nll(model, scored, window.slice(1, shape.first_scored + 1).flatten());  // [B·K] float64
+  const Tensor targets = window.slice(1, shape.first_scored + 1).flatten();  // [B·K]
+  Tensor loss;                                                               // [B·K] float64
+  for (std::int64_t draw = 0; draw < model.position_draws(); ++draw) {
+    pass.position_seed = derive_seed(derive_seed(seed, "positions", group.first), "draw", static_cast<std::uint64_t>(draw));
+    const Tensor hidden = model.hidden(window.slice(1, 0, shape.inputs), pass);  // [B, T, C]
+    const Tensor of_draw = target_nll(model, hidden.slice(1, shape.first_scored).flatten(0, 1), targets);
+    loss = draw == 0 ? of_draw : loss + of_draw;
+  }
+  loss = loss / static_cast<double>(model.position_draws());
   const auto* value = loss.data_ptr<double>();
   for (std::size_t i = 0; i < group.count; ++i, value += shape.targets())
     nll[group.first + i].assign(value, value + shape.targets());
@@ -151,7 +158,7 @@ std::vector<std::vector<double>> score_windows(const LanguageModel& model, const
   pass.extension = extension;
   parallel_for(static_cast<std::int64_t>(groups.size()), settings.threads, [&](std::int64_t i) {
     if (settings.stop && settings.stop()) throw Error(ExitCode::kStopped, "stopped by a signal during evaluation");
-    score_group(model, tokens, windows, groups[static_cast<std::size_t>(i)], pass, nll);
+    score_group(model, tokens, windows, groups[static_cast<std::size_t>(i)], pass, settings.seed, nll);
   });
   return nll;
 }

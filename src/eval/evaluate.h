@@ -19,7 +19,8 @@ namespace posenc {
 inline constexpr std::int64_t kGroupTokens = 2048;
 
 struct EvalSettings {
-  EvalConfig config;  ///< resolved
+  EvalConfig config;       ///< resolved
+  std::uint64_t seed = 1;  ///< of random positions
   int threads = 1;
   AttentionPath attention = AttentionPath::kAuto;
   std::function<bool()> stop;                                ///< true: leave with Error(kStopped); may be empty

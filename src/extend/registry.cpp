@@ -1,8 +1,5 @@
 #include "extend/extension.h"
 
-#include <array>
-#include <charconv>
-
 namespace posenc {
 
 #ifndef POSENC_TENSORS
@@ -20,29 +17,11 @@ const std::vector<ExtensionInfo>& extensions() {
   return all;
 }
 
-namespace {
-
-/// A parameter as people write it: 4 rather than 4.0.
-std::string show(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (!value.is_number_float()) return dump_json_line(value);
-  std::array<char, 32> text{};
-  return {text.data(), std::to_chars(text.begin(), text.end(), value.get<double>()).ptr};
-}
-
-}  // namespace
-
 std::string ExtensionConfig::label() const {
   const ExtensionInfo* info = find_registered(extensions(), name);
   POSENC_CHECK(info, "no extension is called " + name);
-  std::vector<Problem> none;
-  const Document empty{Json::object(), "", {}};
-  const Json defaults = info->resolve(empty.root, Reader(empty, none));
   std::string changed;
-  for (const auto& [key, value] : parameters.items()) {
-    if (value == defaults.at(key)) continue;
-    changed += (changed.empty() ? "" : ",") + key + "=" + show(value);
-  }
+  for (const std::string& part : changed_parameters(*info, *this)) changed += (changed.empty() ? "" : ",") + part;
   return changed.empty() ? name : name + "(" + changed + ")";
 }
 

@@ -18,45 +18,53 @@ Tensor toeplitz_bias(const Scheme& scheme, const Frame& frame, torch::ScalarType
   Tensor row = scheme.distance_bias(steps.clamp_min(0) * frame.queries.spacing);    // [H, Q+K−1]
   row = row.defined() ? row.to(dtype) : torch::zeros({1, steps.size(0)}, dtype);
   row = row.masked_fill(steps < 0, -std::numeric_limits<double>::infinity());
-  return row.unfold(1, keys, 1).flip(1);  // window r is query Q − 1 − r → [H or 1, Q, K]
+  const Tensor bias = row.unfold(1, keys, 1).flip(1);  // window r is query Q − 1 − r → [H or 1, Q, K]
+  return frame.visible == Visibility{} ? bias : bias.masked_fill(frame.unseen(), -std::numeric_limits<double>::infinity());
 }
 
-Tensor unseen(const Frame& frame) {
-  const Tensor query = torch::arange(frame.first_query, frame.first_query + frame.query_count());
-  return torch::arange(frame.key_count()).unsqueeze(0) > query.unsqueeze(1);  // [Q, K]
-}
+/// What does not change from layer to layer.
+struct Rule {
+  const Scheme* scheme;
+  bool content_dependent;
+  Frame frame;
+};
 
-Tensor reference(const Scheme& scheme, bool content_dependent, const Content& c, const Frame& frame, const Tensor& bias) {
+Tensor reference(const Rule& rule, const Content& c, const Tensor& bias, const Tensor& sink) {
   const auto batch = c.q.size(0), heads = c.q.size(1), queries = c.q.size(2), width = c.q.size(3), keys = c.k.size(2);
   const double scale = 1 / std::sqrt(static_cast<double>(width));
   const Tensor q = c.q.reshape({batch * heads, queries, width});
   const Tensor k = c.k.reshape({batch * heads, keys, width});
   const Tensor base = bias.unsqueeze(0).expand({batch, heads, queries, keys}).reshape({batch * heads, queries, keys});
   Tensor s = torch::baddbmm(base, q, k.transpose(1, 2), 1, scale).view({batch, heads, queries, keys});  // [B, H, Q, K]
-  if (content_dependent) s = scheme.score(s, c, frame).masked_fill(unseen(frame), -std::numeric_limits<double>::infinity());
-  const Tensor weights = scheme.weights(s);                        // [B, H, Q, K]
-  return scheme.mix(torch::matmul(weights, c.v), weights, frame);  // [B, H, Q, D]
+  if (rule.content_dependent) {
+    const Tensor unseen = rule.frame.unseen();  // [Q, K]
+    s = rule.scheme->score(s.masked_fill(unseen, 0), c, rule.frame).masked_fill(unseen, -std::numeric_limits<double>::infinity());
+  }
+  if (sink.defined()) s = torch::cat({s, sink.view({1, heads, 1, 1}).expand({batch, heads, queries, 1})}, 3);
+  const Tensor weights = rule.scheme->weights(s, rule.frame).slice(3, 0, keys);  // [B, H, Q, K]
+  return rule.scheme->mix(torch::matmul(weights, c.v), weights, rule.frame);     // [B, H, Q, D]
 }
 
 /// One block of queries, whose logits are recomputed in backward.
 struct Block : torch::CustomClassHolder {
-  Block(const Scheme& s, bool dependent, Frame f) : scheme(&s), content_dependent(dependent), frame(std::move(f)) {}
-  const Scheme* scheme;
-  bool content_dependent;
-  Frame frame;
+  Block(Rule r, bool with_sink) : rule(std::move(r)), has_sink(with_sink) {}
+  Rule rule;
+  bool has_sink;
 
-  Tensor operator()(const Content& c) const {
-    return reference(*scheme, content_dependent, c, frame, masked_bias(*scheme, frame, c.q.scalar_type()));
+  /// inputs: q, k, v, x, the sink if there is one, then the scheme's parameters.
+  Tensor operator()(at::TensorList inputs) const {
+    const Content content{inputs[0], inputs[1], inputs[2], inputs[3]};
+    return reference(rule, content, masked_bias(*rule.scheme, rule.frame, content.q.scalar_type()),
+                     has_sink ? inputs[4] : Tensor());
   }
 };
 
 class RecomputedBlock : public torch::autograd::Function<RecomputedBlock> {
  public:
-  /// inputs: q, k, v, x, then the scheme's parameters.
   static Tensor forward(torch::autograd::AutogradContext* ctx, const c10::intrusive_ptr<Block>& block, at::TensorList inputs) {
     ctx->saved_data["block"] = torch::IValue::make_capsule(block);
     ctx->save_for_backward(inputs.vec());
-    return (*block)({inputs[0], inputs[1], inputs[2], inputs[3]});
+    return (*block)(inputs);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
@@ -67,7 +75,7 @@ class RecomputedBlock : public torch::autograd::Function<RecomputedBlock> {
     for (std::size_t i = 0; i < saved.size(); ++i) {  // content is cut off the graph; parameters are leaves already
       inputs.push_back(i < 4 && saved[i].requires_grad() ? saved[i].detach().requires_grad_() : saved[i]);
     }
-    const Tensor y = (*block)({inputs[0], inputs[1], inputs[2], inputs[3]});
+    const Tensor y = (*block)(inputs);
     std::vector<Tensor> wanted;
     for (const Tensor& input : inputs) {
       if (input.requires_grad()) wanted.push_back(input);
@@ -81,18 +89,22 @@ class RecomputedBlock : public torch::autograd::Function<RecomputedBlock> {
   }
 };
 
-Tensor blocked(const Scheme& scheme, bool content_dependent, const Content& c, const Frame& frame, std::int64_t rows) {
+Tensor blocked(const Rule& rule, const Content& c, const Tensor& sink, std::int64_t rows) {
+  const Frame& frame = rule.frame;
   std::vector<Tensor> blocks;
-  const std::vector<Tensor> parameters = scheme.parameters();
+  const std::vector<Tensor> parameters = rule.scheme->used_parameters();
   for (std::int64_t begin = 0; begin < frame.query_count(); begin += rows) {
     const std::int64_t end = std::min(begin + rows, frame.query_count());
     const std::int64_t keys = frame.first_query + end;  // the last query of the block sees these
-    const Frame part{frame.queries.slice(begin, end), frame.keys.slice(0, keys), frame.first_query + begin, frame.train_length};
+    Frame part = frame;
+    part.queries = frame.queries.slice(begin, end);
+    part.keys = frame.keys.slice(0, keys);
+    part.first_query = frame.first_query + begin;
     std::vector<Tensor> inputs = {c.q.slice(2, begin, end), c.k.slice(2, 0, keys), c.v.slice(2, 0, keys), c.x.slice(1, 0, keys)};
+    if (sink.defined()) inputs.push_back(sink);
     inputs.insert(inputs.end(), parameters.begin(), parameters.end());
-    const auto block = c10::make_intrusive<Block>(scheme, content_dependent, part);
-    blocks.push_back(torch::GradMode::is_enabled() ? RecomputedBlock::apply(block, at::TensorList(inputs))
-                                                   : (*block)({inputs[0], inputs[1], inputs[2], inputs[3]}));
+    const auto block = c10::make_intrusive<Block>(Rule{rule.scheme, rule.content_dependent, std::move(part)}, sink.defined());
+    blocks.push_back(torch::GradMode::is_enabled() ? RecomputedBlock::apply(block, at::TensorList(inputs)) : (*block)(inputs));
   }
   return torch::cat(blocks, 2);  // [B, H, Q, D]
 }
@@ -115,7 +127,7 @@ Tensor masked_bias(const Scheme& scheme, const Frame& frame, torch::ScalarType d
   if (!scheme.dense_bias() && frame.queries.spacing > 0) return toeplitz_bias(scheme, frame, dtype);
   const Tensor bias = scheme.bias(frame);
   const Tensor whole = bias.defined() ? bias.to(dtype) : torch::zeros({1, frame.query_count(), frame.key_count()}, dtype);
-  return whole.masked_fill(unseen(frame), -std::numeric_limits<double>::infinity());
+  return whole.masked_fill(frame.unseen(), -std::numeric_limits<double>::infinity());
 }
 
 std::int64_t attention_block_rows(const LogitsShape& shape, bool training) {
@@ -128,20 +140,19 @@ AttentionPath choose_attention(AttentionPath wanted, const LogitsShape& shape, b
   return attention_block_rows(shape, training) < shape.queries ? AttentionPath::kBlocked : AttentionPath::kReference;
 }
 
-AttentionPlan::AttentionPlan(const Scheme& scheme, bool content_dependent, Frame frame, AttentionPath path,
-                             const torch::TensorOptions& options, std::int64_t batch, std::int64_t heads, std::int64_t block_rows)
+AttentionPlan::AttentionPlan(const Scheme& scheme, bool content_dependent, Frame frame, const AttentionOptions& options)
     : scheme_(&scheme), content_dependent_(content_dependent), frame_(std::move(frame)) {
-  const auto dtype = torch::typeMetaToScalarType(options.dtype());
-  const LogitsShape shape{batch, heads, frame_.query_count(), frame_.key_count(),
-                          static_cast<std::int64_t>(torch::elementSize(dtype))};
-  path_ = choose_attention(path, shape, torch::GradMode::is_enabled());
-  block_rows_ = block_rows > 0 ? block_rows : attention_block_rows(shape, torch::GradMode::is_enabled());
-  if (path_ == AttentionPath::kReference) bias_ = masked_bias(scheme, frame_, dtype);
+  const LogitsShape shape{options.batch, options.heads, frame_.query_count(), frame_.key_count(),
+                          static_cast<std::int64_t>(torch::elementSize(options.dtype))};
+  const bool training = torch::GradMode::is_enabled();
+  path_ = choose_attention(options.path, shape, training);
+  block_rows_ = options.block_rows > 0 ? options.block_rows : attention_block_rows(shape, training);
+  if (path_ == AttentionPath::kReference) bias_ = masked_bias(scheme, frame_, options.dtype);
 }
 
-Tensor AttentionPlan::operator()(const Content& content) const {
-  if (path_ == AttentionPath::kReference) return reference(*scheme_, content_dependent_, content, frame_, bias_);
-  return blocked(*scheme_, content_dependent_, content, frame_, block_rows_);
+Tensor AttentionPlan::operator()(const Content& content, const Tensor& sink) const {
+  const Rule rule{scheme_, content_dependent_, frame_};
+  return path_ == AttentionPath::kReference ? reference(rule, content, bias_, sink) : blocked(rule, content, sink, block_rows_);
 }
 
 }  // namespace posenc

@@ -37,15 +37,23 @@ AttentionPath choose_attention(AttentionPath wanted, const LogitsShape& shape, b
 /// those it may not.
 Tensor masked_bias(const Scheme& scheme, const Frame& frame, torch::ScalarType dtype);
 
+struct AttentionOptions {
+  AttentionPath path = AttentionPath::kAuto;
+  torch::ScalarType dtype = torch::kFloat32;
+  std::int64_t batch = 1, heads = 1;  ///< size the logits, which decide what kAuto becomes
+  std::int64_t block_rows = 0;        ///< queries of a block; 0: as many as the limits above allow
+};
+
 class AttentionPlan {
  public:
-  /// `batch` and `heads` size the logits, which decide what kAuto becomes. `content_dependent` is the scheme's trait.
-  /// `block_rows` sets the queries of a block; 0: as many as the limits above allow.
-  AttentionPlan(const Scheme& scheme, bool content_dependent, Frame frame, AttentionPath path,
-                const torch::TensorOptions& options, std::int64_t batch, std::int64_t heads, std::int64_t block_rows = 0);
+  /// `content_dependent` is the scheme's trait.
+  AttentionPlan(const Scheme& scheme, bool content_dependent, Frame frame, const AttentionOptions& options);
 
-  /// q [B, H, Q, D] and k, v [B, H, K, D], rotated where the scheme rotates → y [B, H, Q, D].
-  Tensor operator()(const Content& content) const;
+  /// q [B, H, Q, D] and k, v [B, H, K, D], rotated where the scheme rotates → y [B, H, Q, D]. `sink` [H] is a logit that takes
+  /// its share of the softmax and has no value; undefined: none.
+  Tensor operator()(const Content& content, const Tensor& sink = {}) const;
+
+  const Frame& frame() const { return frame_; }
 
   AttentionPath path() const { return path_; }
 

@@ -52,6 +52,8 @@ const Schema<ModelConfig>& schema<ModelConfig>() {
           .field("activation", &ModelConfig::activation, "gelu is the exact one, gelu_tanh GPT-2's; swiglu has a third matrix")
           .choices({"gelu", "gelu_tanh", "swiglu", "relu"})
           .field("bias", &ModelConfig::bias, "biases in linear layers and layernorm")
+          .field("qk_norm", &ModelConfig::qk_norm,
+                 "RMSNorm on queries and keys before they are turned, with a learned gain per dim")
           .field("dropout", &ModelConfig::dropout, "on embeddings, attention output and MLP output, in training")
           .range(0, 0.99)
           .field("tie_embeddings", &ModelConfig::tie_embeddings, "the output head is the token embedding")
@@ -68,15 +70,14 @@ void ModelConfig::resolve() {
 }
 
 ModelShape ModelConfig::shape(std::int64_t train_length) const {
-  return {layers, d_model, heads, kv_heads.value_or(heads), head_dim.value_or(d_model / heads), train_length};
+  const std::int64_t sink_tokens = position.axes.sinks.type == "token" ? 1 : 0;
+  return {layers,
+          d_model,
+          heads,
+          kv_heads.value_or(heads),
+          head_dim.value_or(d_model / heads),
+          train_length,
+          position_limit(position.sampler, train_length) + sink_tokens};
 }
-
-bool Codec<PositionConfig>::read(const Json& j, PositionConfig& out, const FieldRule&, const Reader& reader) {
-  return read_registered(schemes(), "scheme", "scheme", j, out, reader);
-}
-
-Json Codec<PositionConfig>::write(const PositionConfig& value) { return write_registered("scheme", value); }
-
-Json Codec<PositionConfig>::describe(const FieldRule&) { return describe_registered(schemes(), "scheme"); }
 
 }  // namespace posenc

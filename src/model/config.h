@@ -5,16 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "core/registered.h"
 #include "core/schema.h"
-#include "schemes/info.h"
+#include "model/position.h"
 
 namespace posenc {
-
-/// "position": "rope", or {"scheme": "rope", "base": 10000}.
-struct PositionConfig : Registered {
-  PositionConfig() : Registered{"none", {}} {}
-};
 
 struct ModelConfig {
   std::string kind = "transformer";
@@ -24,6 +18,7 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   std::string activation = "gelu";
   bool bias = false;
+  bool qk_norm = false;
   double dropout = 0;
   bool tie_embeddings = true;
   PositionConfig position;
@@ -35,13 +30,5 @@ struct ModelConfig {
 
 template <>
 const Schema<ModelConfig>& schema<ModelConfig>();
-
-template <>
-struct Codec<PositionConfig> {
-  static bool read(const Json&, PositionConfig&, const FieldRule&, const Reader&);
-  static Json write(const PositionConfig&);
-  static Json describe(const FieldRule&);
-  static std::string type_name() { return "scheme name or object"; }
-};
 
 }  // namespace posenc

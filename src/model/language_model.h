@@ -25,7 +25,9 @@ struct Pass {
   AttentionPath attention = AttentionPath::kAuto;
   const Extension* extension = nullptr;     ///< of positions, at inference
   std::optional<torch::Generator> dropout;  ///< draws the dropout masks; none: no dropout
-  std::int64_t first_position = 0;          ///< position of the first token
+  bool training = false;                    ///< positions as the sampler draws them in training; no inference-only temperature
+  std::uint64_t position_seed = 0;          ///< of the draw of positions
+  std::int64_t first_position = 0;          ///< added to every position
   std::int64_t block_rows = 0;              ///< queries per block of the blocked path; 0: by size
 };
 
@@ -35,10 +37,14 @@ class LanguageModel : public torch::nn::Module {
   virtual Tensor hidden(const Tensor& tokens, const Pass& pass) const = 0;
   /// [..., C] → [..., V].
   virtual Tensor logits(const Tensor& hidden) const = 0;
+  /// Called after every optimizer step: puts parameters back within their bounds.
+  virtual void constrain() const {}
   /// Fills every parameter; each from a stream of its own, named for it, so that one more parameter changes no other.
   virtual void initialise(std::uint64_t seed) = 0;
   /// Why a window of `length` inputs cannot be represented ("" when it can), with both numbers.
   virtual std::string refusal(std::int64_t length, const Extension* extension) const = 0;
+  /// How many draws of positions an evaluation averages over; draw d is the pass with another position_seed.
+  virtual std::int64_t position_draws() const { return 1; }
   /// Trained numbers, each once.
   std::int64_t parameter_count() const;
 };

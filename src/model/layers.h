@@ -8,6 +8,7 @@
 
 #include "model/attention.h"
 #include "model/config.h"
+#include "model/language_model.h"
 
 namespace posenc {
 
@@ -15,6 +16,7 @@ namespace posenc {
 class Norm : public torch::nn::Module {
  public:
   explicit Norm(const ModelConfig& config);
+  Norm(std::int64_t width, bool rms, bool bias, double eps);
   Tensor forward(const Tensor& x) const;
 
  private:
@@ -28,28 +30,36 @@ class Projection : public torch::nn::Module {
  public:
   Projection(std::int64_t in, std::int64_t out, bool bias);
   Tensor forward(const Tensor& x) const { return torch::linear(x, weight_, bias_); }
+  /// Outputs `begin` to `end` alone.
+  Tensor forward(const Tensor& x, std::int64_t begin, std::int64_t end) const;
 
  private:
   Tensor weight_, bias_;
 };
 
-/// Pre-norm block: x += out(attention(norm(x))); x += mlp(norm(x)).
+/// Pre-norm block: x = layer_input(x); x += out(attention(norm(x))); x += mlp(norm(x)).
 class DecoderBlock : public torch::nn::Module {
  public:
-  explicit DecoderBlock(const ModelConfig& config);
+  DecoderBlock(const ModelConfig& config, const LayerAxes& axes, std::int64_t train_length);
   /// x [B, T, C]; `plan` holds the scheme's mask and bias for these positions.
-  Tensor forward(const Tensor& x, const Scheme& scheme, const Positions& positions, const AttentionPlan& plan,
-                 const std::optional<torch::Generator>& dropout_generator) const;
+  Tensor forward(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, const Pass& pass) const;
+  void initialise_axes();
 
  private:
-  Tensor attention(const Tensor& x, const Scheme& scheme, const Positions& positions, const AttentionPlan& plan) const;
+  Tensor attention(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, bool training) const;
+  /// [B, H+2·Hkv, T, D]: all q heads, then k, then v.
+  Tensor project(const Tensor& x, const Tensor& positioned) const;
   Tensor mlp(const Tensor& x) const;
 
   ModelShape shape_;
+  LayerAxes axes_;
   std::string activation_;
   double dropout_;
   std::shared_ptr<Norm> attention_norm_, mlp_norm_;
   std::shared_ptr<Projection> qkv_, out_, up_, gate_, down_;  ///< qkv rows: all q heads, then k, then v; gate only for swiglu
+  std::shared_ptr<Norm> q_norm_, k_norm_;                     ///< with qk_norm
+  Tensor sink_;                                               ///< [H] with learned sinks
+  Tensor temperature_;                                        ///< [H] with ssmax
 };
 
 /// Whether a parameter's name is of a projection back into the residual stream (smaller initial weights).

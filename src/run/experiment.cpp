@@ -21,14 +21,15 @@ namespace {
 /// Tokens of the validation split behind each validation loss.
 constexpr std::int64_t kValidTokens = 16384;
 
-std::shared_ptr<LanguageModel> build_model(const Experiment& e, std::int64_t vocab) {
+std::shared_ptr<LanguageModel> build_model(const Experiment& e, const ModelConfig& config, std::int64_t vocab) {
   at::set_num_threads(1);  // parallelism is over micro-batches and windows
-  return make_model(e.model, vocab, e.train.length, e.runtime.dtype == "float64" ? torch::kFloat64 : torch::kFloat32);
+  return make_model(config, vocab, e.train.length, e.runtime.dtype == "float64" ? torch::kFloat64 : torch::kFloat32);
 }
 
 EvalSettings eval_settings(const Experiment& e) {
   EvalSettings settings;
   settings.config = e.eval;
+  settings.seed = static_cast<std::uint64_t>(e.seed);
   settings.threads = worker_threads(e.runtime);
   settings.attention = attention_path(e.runtime.attention);
   settings.stop = stop_requested;
@@ -46,7 +47,7 @@ Evaluation evaluate_shown(const LanguageModel& model, const Dataset& dataset, co
 Results describe_run(const Experiment& e, const Dataset& dataset, const LanguageModel& model) {
   Results r;
   r.name = e.name;
-  r.scheme = e.model.position.name;
+  r.scheme = position_label(e);
   r.unit = dataset.tokenizer->unit();
   r.split = e.eval.split;
   r.seed = e.seed;
@@ -75,23 +76,30 @@ void mark_diverged(Results& results, const Experiment& e, const std::string& rea
   }
 }
 
+/// Parameters that both models have, by name and shape.
+void copy_common(const LanguageModel& from, LanguageModel& to) {
+  const torch::NoGradGuard no_grad;
+  const auto given = from.named_parameters();
+  for (auto& item : to.named_parameters()) {
+    const Tensor* source = given.find(item.key());
+    if (source && source->sizes() == item.value().sizes()) item.value().copy_(*source);
+  }
+}
+
 /// One training, from its last checkpoint to the end, with what goes to disk on the way.
 class Training {
  public:
-  Training(const Experiment& e, RunDirectory& directory, const Dataset& dataset, LanguageModel& model)
-      : e_(e),
-        directory_(directory),
-        dataset_(dataset),
-        model_(model),
-        optimizer_(model.parameters(), e.train),
-        store_(directory.checkpoints(), experiment_hash(e)) {
-    model_.initialise(static_cast<std::uint64_t>(e.seed));
-    if (const auto found = store_.load(model_, optimizer_)) {
+  Training(const Experiment& e, RunDirectory& directory, const Dataset& dataset)
+      : e_(e), directory_(directory), dataset_(dataset), stages_(stages(e)), store_(directory.checkpoints(), experiment_hash(e)) {
+    const std::int64_t done = store_.newest_step().value_or(0);
+    while (stage_ + 1 < stages_.size() && done > stages_[stage_ + 1].first_step) ++stage_;
+    build();
+    if (const auto found = store_.load(*model_, *optimizer_)) {
       state_ = {found->step, found->extra["first_loss"], found->extra["bad_steps"]};
       seconds_ = found->extra["seconds"];
       resumes_ = found->extra["resumes"].get<std::int64_t>() + 1;
       for (const std::string& warning : found->warnings) spdlog::warn("{}", warning);
-      spdlog::info("resuming {} at step {} of {}", e.name, state_.step, e.train.steps);
+      spdlog::info("resuming {} at step {} of {}", e.name, state_.step, e.train.total_steps());
     }
     directory_.open_metrics(state_.step);
   }
@@ -101,20 +109,36 @@ class Training {
     TrainHooks hooks;
     hooks.log = [&](const StepMetrics& m) { log(m); };
     hooks.progress = [&](std::int64_t step, double loss) {
-      bar.update(static_cast<double>(step) / static_cast<double>(e_.train.steps), fmt::format("step {} loss {:.4f}", step, loss));
+      bar.update(static_cast<double>(step) / static_cast<double>(e_.train.total_steps()),
+                 fmt::format("step {} loss {:.4f}", step, loss));
     };
     hooks.checkpoint = [&](std::int64_t step) { save(step); };
     hooks.stop = stop_requested;
-    hooks.validate = [&] { return mean_loss(model_, dataset_.valid, e_.train.length, kValidTokens, eval_settings(e_)); };
-    const TrainSettings settings{e_.train, static_cast<std::uint64_t>(e_.seed), e_.model.dropout, worker_threads(e_.runtime),
-                                 attention_path(e_.runtime.attention)};
-    return train(model_, optimizer_, dataset_.train, settings, state_, hooks);
+    hooks.validate = [&] { return mean_loss(*model_, dataset_.valid, e_.train.length, kValidTokens, eval_settings(e_)); };
+    for (;;) {
+      const Stage& stage = stages_[stage_];
+      const TrainSettings settings{stage.train,         stage.first_step,           static_cast<std::uint64_t>(e_.seed),
+                                   stage.model.dropout, worker_threads(e_.runtime), attention_path(e_.runtime.attention)};
+      const TrainOutcome outcome = train(*model_, *optimizer_, dataset_.train, settings, state_, hooks);
+      if (outcome.status != TrainStatus::kFinished || stage_ + 1 == stages_.size()) return outcome;
+      const auto before = model_;
+      ++stage_;
+      build();
+      copy_common(*before, *model_);
+    }
   }
 
+  const LanguageModel& model() const { return *model_; }
   double seconds() const { return seconds_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count(); }
   std::int64_t resumes() const { return resumes_; }
 
  private:
+  void build() {
+    model_ = build_model(e_, stages_[stage_].model, dataset_.tokenizer->vocab_size());
+    model_->initialise(static_cast<std::uint64_t>(e_.seed));
+    optimizer_.emplace(model_->parameters(), stages_[stage_].train);
+  }
+
   void log(const StepMetrics& m) {
     Json line = {
         {"step", m.step}, {"loss", m.loss}, {"lr", m.lr}, {"grad_norm", m.grad_norm}, {"tokens_per_s", m.tokens_per_second}};
@@ -125,14 +149,16 @@ class Training {
   void save(std::int64_t step) {
     const Json extra = {
         {"first_loss", state_.first_loss}, {"bad_steps", state_.bad_steps}, {"seconds", seconds()}, {"resumes", resumes_}};
-    store_.save(step, extra, model_, optimizer_);
+    store_.save(step, extra, *model_, *optimizer_);
   }
 
   const Experiment& e_;
   RunDirectory& directory_;
   const Dataset& dataset_;
-  LanguageModel& model_;
-  AdamW optimizer_;
+  const std::vector<Stage> stages_;
+  std::size_t stage_ = 0;
+  std::shared_ptr<LanguageModel> model_;
+  std::optional<AdamW> optimizer_;
   CheckpointStore store_;
   LoopState state_;
   double seconds_ = 0;
@@ -187,20 +213,20 @@ Results run_experiment(const Experiment& e, const fs::path& path, RunMode mode) 
   directory.write_json("manifest.json", manifest);
   directory.write_json("tokenizer.json", dataset.tokenizer->state());
 
-  const auto model = build_model(e, dataset.tokenizer->vocab_size());
-  Training training(e, directory, dataset, *model);
+  Training training(e, directory, dataset);
   const TrainOutcome outcome = training.run();
   if (outcome.status == TrainStatus::kStopped) {
-    throw Error(ExitCode::kStopped, fmt::format("stopped at step {} of {}; --resume continues it", outcome.step, e.train.steps));
+    throw Error(ExitCode::kStopped,
+                fmt::format("stopped at step {} of {}; --resume continues it", outcome.step, e.train.total_steps()));
   }
-  Results results = describe_run(e, dataset, *model);
+  Results results = describe_run(e, dataset, training.model());
   results.train_seconds = training.seconds();
   results.tokens_per_second = static_cast<double>(outcome.step * e.train.batch_tokens) / *results.train_seconds;
   if (outcome.status == TrainStatus::kDiverged) {
     mark_diverged(results, e, outcome.reason);
   } else {
-    write_weights(directory, *model, e);
-    Evaluation evaluation = evaluate_shown(*model, dataset, e);
+    write_weights(directory, training.model(), e);
+    Evaluation evaluation = evaluate_shown(training.model(), dataset, e);
     results.cells = std::move(evaluation.cells);
     results.by_position = std::move(evaluation.by_position);
   }
@@ -221,7 +247,7 @@ Results evaluate_run(const fs::path& path, const Experiment& e) {
   const fs::path tokenizer = path / "tokenizer.json";
   const Dataset dataset =
       load_dataset(e.data, restore_tokenizer(parse_json(read_file(tokenizer), tokenizer.string()).root, tokenizer.string()));
-  const auto model = build_model(e, dataset.tokenizer->vocab_size());
+  const auto model = build_model(e, stages(e).back().model, dataset.tokenizer->vocab_size());
   load_model_tensors(read_safetensors(weights), weights.string(), *model);
   Results results = describe_run(e, dataset, *model);
   Evaluation evaluation = evaluate_shown(*model, dataset, e);

@@ -21,6 +21,7 @@ namespace posenc {
 struct ModelShape {
   std::int64_t layers = 1, d_model = 1, heads = 1, kv_heads = 1, head_dim = 1;
   std::int64_t train_length = 1;
+  std::int64_t positions = 1;  ///< training draws positions below this: train_length, or more with a sampler
 };
 
 /// Claims about a scheme; the conformance suite tests each on every registered scheme.
@@ -30,7 +31,11 @@ struct SchemeTraits {
   bool real_positions = false;     ///< meaningful at fractional positions (position interpolation fits)
   bool per_layer = false;          ///< each layer has parameters of its own (by default)
   bool content_dependent = false;  ///< its logits see more of the content than q·k
+  bool softmax = true;             ///< its weights are a softmax, so that sinks have a meaning
   std::string hooks;               ///< the hooks of scheme.h it overrides: "embed", "rotate", "distance_bias", …
+
+  /// Whether it adds positions to the embeddings, which is once for the whole model.
+  bool embeds() const { return hooks.find("embed") != std::string::npos; }
 };
 
 /// One registered scheme.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/error.h"
 #include "schemes/info.h"
 #ifdef POSENC_TENSORS
@@ -42,9 +44,37 @@ std::shared_ptr<Scheme> make_scheme(const std::string& name, const Json& paramet
 }
 
 Tensor Scheme::bias(const Frame& frame) const {
-  const Tensor distances = (frame.queries.values.unsqueeze(1) - frame.keys.values.unsqueeze(0)).clamp_min(0);  // [Q, K]
-  const Tensor flat = distance_bias(distances.flatten());                                                      // [H, Q·K]
-  return flat.defined() ? flat.unflatten(1, {distances.size(0), distances.size(1)}) : flat;                    // [H, Q, K]
+  const Tensor distances = frame.distances();                                                // [Q, K]
+  const Tensor flat = distance_bias(distances.flatten());                                    // [H, Q·K]
+  return flat.defined() ? flat.unflatten(1, {distances.size(0), distances.size(1)}) : flat;  // [H, Q, K]
+}
+
+Tensor Frame::distances() const { return (queries.values.unsqueeze(1) - keys.values.unsqueeze(0)).clamp_min(0); }
+
+Tensor Frame::unseen() const {
+  const Tensor query = torch::arange(first_query, first_query + query_count()).unsqueeze(1);  // [Q, 1]
+  const Tensor key = torch::arange(key_count()).unsqueeze(0);                                 // [1, K]
+  Tensor hidden = torch::zeros({query_count(), key_count()}, torch::kBool);
+  if (visible.window > 0) hidden = hidden | (query - key >= visible.window);
+  if (visible.chunk > 0) hidden = hidden | (query.floor_divide(visible.chunk) != key.floor_divide(visible.chunk));
+  if (visible.keep_first > 0) hidden = hidden & (key >= visible.keep_first);
+  return hidden | (key > query);  // [Q, K]
+}
+
+Tensor Frame::seen_counts() const {
+  const Tensor before = torch::arange(first_query, first_query + query_count(), torch::kFloat64);  // keys before each query
+  Tensor seen = before + 1;
+  if (visible.window > 0) seen = seen.clamp_max(static_cast<double>(visible.window));
+  if (visible.chunk > 0) seen = torch::minimum(seen, before.remainder(static_cast<double>(visible.chunk)) + 1);
+  return seen + (before + 1 - seen).clamp_max(static_cast<double>(visible.keep_first));  // the first keys, where not seen anyway
+}
+
+std::vector<Tensor> Scheme::used_parameters() const {
+  std::vector<Tensor> used = parameters();
+  for (const Tensor& tensor : shared_) {
+    if (std::none_of(used.begin(), used.end(), [&](const Tensor& own) { return own.is_same(tensor); })) used.push_back(tensor);
+  }
+  return used;
 }
 
 #endif

@@ -3,10 +3,13 @@
 // head width):
 //
 //   x    = embed(tokens)                    once per model, before the first layer
-//   q, k = rotate(q, k)                     every layer
-//   s    = q·kᵀ/√D + bias                   bias sees positions only: distance_bias (Toeplitz) or bias (dense)
+//   x    = layer_input(x)                   every layer, on the residual stream
+//   q, k = rotate(q, k)                     every layer; both projected from attention_input(x), v from x
+//   s    = τ·q·kᵀ/√D + bias                 bias sees positions only: distance_bias (Toeplitz) or bias (dense)
 //   s    = score(s, content)                sees content too
 //   y    = weights(mask(s))·v  (+ mix)      softmax unless the scheme replaces it; mix adds value-side terms
+//
+// The temperature τ, windows, sinks and the positions themselves are axes of their own (model/position.h), no part of a scheme.
 //
 // A scheme overrides the hooks it needs and nothing else. Hooks keep no state between calls, and all calls may run on several
 // threads at once. Distance goes by position, causality by index: queries may come in blocks, so Q ≠ K is normal.
@@ -22,6 +25,7 @@
 #include <limits>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "schemes/info.h"
 
@@ -36,34 +40,59 @@ struct Positions {
   Positions slice(std::int64_t begin, std::int64_t end) const { return {values.slice(0, begin, end), spacing}; }
 };
 
+/// Which of the keys before it a query may see, by index.
+struct Visibility {
+  std::int64_t window = 0;      ///< the last `window` keys, its own included; 0: all
+  std::int64_t chunk = 0;       ///< only keys of its own run of `chunk`; 0: all
+  std::int64_t keep_first = 0;  ///< these first keys stay visible beyond window and chunk
+  bool operator==(const Visibility&) const = default;
+};
+
 /// What a hook may know about the block of queries at hand.
 struct Frame {
   Positions queries;             ///< [Q]
   Positions keys;                ///< [K]
   std::int64_t first_query = 0;  ///< index of query 0 among the keys: query i sees keys 0 … first_query + i
   std::int64_t train_length = 0;
+  Visibility visible = {};
 
   std::int64_t query_count() const { return queries.values.size(0); }
   std::int64_t key_count() const { return keys.values.size(0); }
+  /// [Q, K] bool: the keys a query must not see.
+  Tensor unseen() const;
+  /// [Q] float64: how many keys each query sees.
+  Tensor seen_counts() const;
+  /// [Q, K] float64, query position − key position; 0 for later keys.
+  Tensor distances() const;
 };
 
 /// The content of a layer, for schemes whose logits depend on it. q, k, v after rotation.
 struct Content {
-  Tensor q;  ///< [B, H, Q, D]
+  Tensor q;  ///< [B, H, Q, D] times the temperature
   Tensor k;  ///< [B, H, K, D]
   Tensor v;  ///< [B, H, K, D]
-  Tensor x;  ///< [B, K, C] the attention's input
+  Tensor x;  ///< [B, K, C] the attention's normalised input
 };
+
+enum class Side { kQuery, kKey };
 
 class Scheme : public torch::nn::Module {
  public:
   /// Adds positions to the token embeddings x [B, Q, C].
   virtual Tensor embed(const Tensor& x, const Frame&) const { return x; }
+  /// Changes the residual stream x [B, Q, C] on its way into a layer.
+  virtual Tensor layer_input(const Tensor& x, const Frame&) const { return x; }
+  /// What queries and keys are projected from, given the attention's normalised input x [B, Q, C]; values always come from x.
+  virtual Tensor attention_input(const Tensor& x, const Frame&) const { return x; }
+
+  /// Width of the token embeddings, where positions take the rest of d_model; 0: all of it.
+  virtual std::int64_t token_width() const { return 0; }
 
   /// Whether rotate does anything.
   virtual bool rotates() const { return false; }
-  /// Turns x [B, H, n, D] (queries or keys) by the angles of `positions` [n].
-  virtual Tensor rotate(const Tensor& x, const Positions&) const { return x; }
+  /// Turns x [B, H, n, D] by the angles of the frame's queries or keys, whichever `side` says it is. Both sides may come back
+  /// wider than they went in; the logits are divided by the root of what comes back.
+  virtual Tensor rotate(const Tensor& x, Side, const Frame&) const { return x; }
 
   /// The bias of a query on a key `distances` [n] float64 behind it → [H, n], any dtype; undefined when the scheme has no such
   /// bias.
@@ -74,10 +103,12 @@ class Scheme : public torch::nn::Module {
   /// Whether bias is overridden, so that distance_bias alone does not describe the scheme.
   virtual bool dense_bias() const { return false; }
 
-  /// Changes the scaled and biased logits s [B, H, Q, K] by content. Called only when the traits say content_dependent.
+  /// Changes the scaled and biased logits s [B, H, Q, K] by content. Called only when the traits say content_dependent. s is 0
+  /// for unseen keys, so nothing leaks from there; a sum over keys must leave them out by frame.unseen(). What comes back for
+  /// them is never used.
   virtual Tensor score(const Tensor& s, const Content&, const Frame&) const { return s; }
-  /// Attention weights from masked logits (−∞ for unseen keys).
-  virtual Tensor weights(const Tensor& s) const { return torch::softmax(s, -1); }
+  /// Attention weights from masked logits (−∞ for unseen keys). With sinks, s has one more column, last.
+  virtual Tensor weights(const Tensor& s, const Frame&) const { return torch::softmax(s, -1); }
   /// Adds value-side terms to y [B, H, Q, D], given the weights [B, H, Q, K].
   virtual Tensor mix(const Tensor& y, const Tensor&, const Frame&) const { return y; }
 
@@ -86,6 +117,21 @@ class Scheme : public torch::nn::Module {
 
   /// Fills the parameters, which are zeros until then. The generator is this scheme's own.
   virtual void initialise(torch::Generator) {}
+
+  /// Called after every optimizer step: puts parameters back within their bounds.
+  virtual void constrain() const {}
+
+  /// When each layer has a scheme of its own, what all of them have in common (Transformer-XL's u and v) is held by the first:
+  /// registers it there and returns it. Every layer, the first too, then gets it by share() and finds it in shared().
+  virtual std::vector<Tensor> register_shared() { return {}; }
+  virtual void initialise_shared(torch::Generator) {}
+  void share(std::vector<Tensor> tensors) { shared_ = std::move(tensors); }
+  const std::vector<Tensor>& shared() const { return shared_; }
+  /// The parameters hooks may read: its own and the shared ones, each once.
+  std::vector<Tensor> used_parameters() const;
+
+ private:
+  std::vector<Tensor> shared_;
 };
 
 /// Builds the named scheme. `parameters` are resolved (SchemeInfo::resolve).

@@ -4,15 +4,12 @@
 
 #include <cmath>
 
-#include "schemes/info.h"
-#ifdef POSENC_TENSORS
-#include "schemes/scheme.h"
-#endif
+#include "schemes/absolute.h"
 
 namespace posenc {
 namespace {
 
-struct SinusoidalParameters {
+struct SinusoidalParameters : FusionParameters {
   double base = 10000;
   std::string layout = "interleaved";
   std::string frequencies = "paper";
@@ -23,7 +20,7 @@ struct SinusoidalParameters {
 
 template <>
 const Schema<SinusoidalParameters>& schema<SinusoidalParameters>() {
-  static const Schema<SinusoidalParameters> table =
+  static const Schema<SinusoidalParameters> table = with_fusion(
       Schema<SinusoidalParameters>("sinusoidal")
           .field("base", &SinusoidalParameters::base, "base of the wavelengths")
           .above(1)
@@ -33,7 +30,7 @@ const Schema<SinusoidalParameters>& schema<SinusoidalParameters>() {
           .field("frequencies", &SinusoidalParameters::frequencies, "exponent 2k/d (paper) or k/(d/2-1) (tensor2tensor, fairseq)")
           .choices({"paper", "tensor2tensor"})
           .field("token_scale", &SinusoidalParameters::token_scale,
-                 "multiply token embeddings by sqrt(d_model), as the paper does");
+                 "multiply token embeddings by sqrt(d_model), as the paper does"));
   return table;
 }
 
@@ -42,9 +39,11 @@ const Schema<SinusoidalParameters>& schema<SinusoidalParameters>() {
 namespace {
 
 void check(const SinusoidalParameters& p, const ModelShape& shape, const Reader& reader) {
-  if (p.frequencies == "tensor2tensor" && (shape.d_model < 4 || shape.d_model % 2 != 0)) {
+  check_fusion(p, shape, reader);
+  const std::int64_t width = p.width(shape.d_model);
+  if (p.frequencies == "tensor2tensor" && (width < 4 || width % 2 != 0)) {
     reader.problem("frequencies",
-                   "tensor2tensor needs an even d_model of at least 4, not " + std::to_string(shape.d_model) + " (use paper)");
+                   "tensor2tensor needs an even width of at least 4, not " + std::to_string(width) + " (use paper)");
   }
 }
 
@@ -74,28 +73,30 @@ std::vector<double> sinusoidal_frequencies(std::int64_t d_model, double base, bo
 
 namespace {
 
-class Sinusoidal : public Scheme {
+class Sinusoidal : public AbsoluteScheme {
  public:
   Sinusoidal(const SinusoidalParameters& p, const ModelShape& shape)
-      : frequencies_(
-            torch::tensor(sinusoidal_frequencies(shape.d_model, p.base, p.frequencies == "tensor2tensor"), torch::kFloat64)),
+      : AbsoluteScheme(p, shape.d_model),
+        frequencies_(torch::tensor(sinusoidal_frequencies(width(), p.base, p.frequencies == "tensor2tensor"), torch::kFloat64)),
         interleaved_(p.layout == "interleaved"),
         token_scale_(p.token_scale ? std::sqrt(static_cast<double>(shape.d_model)) : 1) {}
 
-  Tensor embed(const Tensor& x, const Frame& frame) const override {
-    const std::int64_t width = x.size(-1);
+  Tensor embed(const Tensor& x, const Frame& frame) const override { return AbsoluteScheme::embed(x * token_scale_, frame); }
+
+ protected:
+  Tensor vectors(const Frame& frame, torch::ScalarType dtype) const override {
     const Tensor angles = torch::outer(frame.queries.values, frequencies_);  // [Q, ⌈C/2⌉]
     const Tensor sines = angles.sin();
-    const Tensor cosines = angles.cos().slice(1, 0, width / 2);              // an odd width leaves a spare sine
-    Tensor table = torch::empty({angles.size(0), width}, angles.options());  // [Q, C]
+    const Tensor cosines = angles.cos().slice(1, 0, width() / 2);              // an odd width leaves a spare sine
+    Tensor table = torch::empty({angles.size(0), width()}, angles.options());  // [Q, C]
     if (interleaved_) {
-      table.slice(1, 0, width, 2).copy_(sines);
-      table.slice(1, 1, width, 2).copy_(cosines);
+      table.slice(1, 0, width(), 2).copy_(sines);
+      table.slice(1, 1, width(), 2).copy_(cosines);
     } else {
       table.slice(1, 0, sines.size(1)).copy_(sines);
-      table.slice(1, sines.size(1), width).copy_(cosines);
+      table.slice(1, sines.size(1), width()).copy_(cosines);
     }
-    return x * token_scale_ + table.to(x.scalar_type());
+    return table.to(dtype);
   }
 
  private:

@@ -115,6 +115,18 @@ void CheckpointStore::save(std::int64_t step, const Json& extra, const LanguageM
   next_slot_ = 1 - next_slot_;
 }
 
+std::optional<std::int64_t> CheckpointStore::newest_step() const {
+  std::optional<std::int64_t> newest;
+  for (int i = 0; i < 2; ++i) {
+    if (!fs::exists(slot(i))) continue;
+    try {
+      newest = std::max(newest.value_or(0), read_slot(slot(i), experiment_).step);
+    } catch (const DataError&) {  // load() reports it
+    }
+  }
+  return newest;
+}
+
 std::optional<CheckpointInfo> CheckpointStore::load(LanguageModel& model, AdamW& optimizer) {
   std::optional<Slot> newest;
   CheckpointInfo info;

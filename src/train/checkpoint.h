@@ -41,6 +41,9 @@ class CheckpointStore {
 
   void save(std::int64_t step, const Json& extra, const LanguageModel& model, AdamW& optimizer);
 
+  /// Step of the newest valid slot: what load() would take; nullopt where it would not.
+  std::optional<std::int64_t> newest_step() const;
+
   /// Loads the newest valid slot. nullopt when there is none at all; DataError when slots exist and none is usable.
   std::optional<CheckpointInfo> load(LanguageModel& model, AdamW& optimizer);
 

@@ -3,6 +3,21 @@
 namespace posenc {
 
 template <>
+const Schema<TrainPhase>& schema<TrainPhase>() {
+  static const Schema<TrainPhase> table = Schema<TrainPhase>("training phase")
+                                              .field("position", &TrainPhase::position, "what takes the place of model.position")
+                                              .required()
+                                              .field("steps", &TrainPhase::steps, "optimizer steps")
+                                              .range(1, 100'000'000)
+                                              .required()
+                                              .field("warmup", &TrainPhase::warmup, "steps of linear warm-up")
+                                              .range(0, 100'000'000)
+                                              .field("lr", &TrainPhase::lr, "peak learning rate; null: that of the training")
+                                              .at_least(0);
+  return table;
+}
+
+template <>
 const Schema<TrainConfig>& schema<TrainConfig>() {
   static const Schema<TrainConfig> table =
       Schema<TrainConfig>("training")
@@ -34,6 +49,7 @@ const Schema<TrainConfig>& schema<TrainConfig>() {
           .above(0)
           .field("grad_clip", &TrainConfig::grad_clip, "largest norm of the gradient; 0: no clipping")
           .at_least(0)
+          .field("phases", &TrainConfig::phases, "then continue the same weights with another position, for so many steps each")
           .field("log_every", &TrainConfig::log_every, "steps between lines of metrics.jsonl")
           .range(1, 1'000'000)
           .field("eval_every", &TrainConfig::eval_every, "steps between validation losses at the training length; 0: none")

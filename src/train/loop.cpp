@@ -62,18 +62,20 @@ TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const Split& da
   options.dropout = settings.dropout;
   Stopwatch watch;
   std::int64_t last_log = state.step, last_saved = -1;
-  while (state.step < c.steps) {
+  const std::int64_t end = settings.first_step + c.steps;
+  while (state.step < end) {
     const auto starts =
         batch_starts(settings.seed, state.step, c.sequences(), static_cast<std::int64_t>(data.tokens.size()), c.length);
     const auto [inputs, targets] = gather_batch(data, starts, c.length);
-    options.lr = learning_rate(c, state.step);
+    options.lr = learning_rate(c, state.step - settings.first_step);
     options.dropout_seed = derive_seed(settings.seed, "dropout", static_cast<std::uint64_t>(state.step));
+    options.position_seed = derive_seed(settings.seed, "positions", static_cast<std::uint64_t>(state.step));
     const StepResult result = train_step(model, optimizer, inputs, targets, options);
     const std::string reason = divergence(result, state);
     if (!reason.empty()) return {TrainStatus::kDiverged, state.step, reason};
     ++state.step;
     hooks.progress(state.step, result.loss);
-    const bool last = state.step == c.steps;
+    const bool last = state.step == end;
     const bool validates = c.eval_every > 0 && state.step % c.eval_every == 0;
     if (last || validates || state.step % c.log_every == 0) {
       const double rate = static_cast<double>((state.step - last_log) * c.batch_tokens) / watch.lap();

@@ -38,7 +38,8 @@ struct TrainHooks {
 };
 
 struct TrainSettings {
-  TrainConfig config;  ///< resolved
+  TrainConfig config;           ///< resolved
+  std::int64_t first_step = 0;  ///< steps done before this training began: where its data and its metrics go on
   std::uint64_t seed = 1;
   double dropout = 0;
   int threads = 1;

@@ -51,6 +51,8 @@ void add_piece(const LanguageModel& model, const std::vector<Tensor>& parameters
   const std::int64_t begin = piece * options.micro_batch, end = std::min(begin + options.micro_batch, inputs.size(0));
   Pass pass;
   pass.attention = options.attention;
+  pass.training = true;
+  pass.position_seed = derive_seed(options.position_seed, "positions", static_cast<std::uint64_t>(piece));
   if (options.dropout > 0)
     pass.dropout = torch::make_generator<torch::CPUGeneratorImpl>(
         derive_seed(options.dropout_seed, "dropout", static_cast<std::uint64_t>(piece)));
@@ -85,6 +87,7 @@ StepResult train_step(const LanguageModel& model, AdamW& optimizer, const Tensor
   if (!result.finite) return result;
   const bool clip = options.grad_clip > 0 && result.grad_norm > options.grad_clip;
   optimizer.step(sum.grads(), options.lr, clip ? options.grad_clip / (result.grad_norm + 1e-6) : 1.0);  // torch's clip_grad_norm_
+  model.constrain();
   return result;
 }
 

@@ -18,6 +18,7 @@ struct StepOptions {
   AttentionPath attention = AttentionPath::kAuto;
   double dropout = 0;
   std::uint64_t dropout_seed = 0;  ///< of this step
+  std::uint64_t position_seed = 0;
 };
 
 struct StepResult {

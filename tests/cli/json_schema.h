@@ -25,18 +25,25 @@ inline bool has_type(const Json& value, const std::string& type) {
 /// Keywords that the checker knows; another one would be passed over in silence.
 inline bool is_known_keyword(const std::string& key) {
   const std::vector<std::string> known = {
-      "$schema",  "title",   "description", "default",          "type",     "enum",       "anyOf",
-      "items",    "minimum", "maximum",     "exclusiveMinimum", "required", "properties", "additionalProperties",
+      "$schema",  "$defs", "$ref",    "title",   "description",      "default",  "type",       "enum",
+      "anyOf",    "items", "minimum", "maximum", "exclusiveMinimum", "required", "properties", "additionalProperties",
       "minLength"};
   return std::find(known.begin(), known.end(), key) != known.end();
 }
 
 /// Where and why `value` does not match; empty when it does.
-inline std::vector<std::string> schema_violations(const Json& schema, const Json& value, const std::string& at = "") {
+inline std::vector<std::string> schema_violations(const Json& schema, const Json& value, const std::string& at = "",
+                                                  const Json* document = nullptr) {
   std::vector<std::string> wrong;
+  const Json& root = document ? *document : schema;
   if (schema.is_boolean()) return schema.get<bool>() ? wrong : std::vector{at + ": nothing is allowed here"};
   for (const auto& [key, unused] : schema.items()) {
     if (!is_known_keyword(key)) wrong.push_back(at + ": keyword " + key + " is unknown to this checker");
+  }
+  if (schema.contains("$ref")) {
+    const Json::json_pointer place(schema["$ref"].get<std::string>().substr(1));  // "#/$defs/…"
+    if (!root.contains(place)) wrong.push_back(at + ": nothing at " + place.to_string());
+    else wrong = schema_violations(root[place], value, at, &root);
   }
   if (schema.contains("type")) {
     const Json types = schema["type"].is_array() ? schema["type"] : Json::array({schema["type"]});
@@ -56,12 +63,12 @@ inline std::vector<std::string> schema_violations(const Json& schema, const Json
       value.get<std::string>().size() < schema["minLength"].get<std::size_t>())
     wrong.push_back(at + ": short");
   if (schema.contains("anyOf")) {
-    const auto fits = [&](const Json& option) { return schema_violations(option, value, at).empty(); };
+    const auto fits = [&](const Json& option) { return schema_violations(option, value, at, &root).empty(); };
     if (std::none_of(schema["anyOf"].begin(), schema["anyOf"].end(), fits)) wrong.push_back(at + ": matches nothing of anyOf");
   }
   if (value.is_array() && schema.contains("items")) {
     for (std::size_t i = 0; i < value.size(); ++i) {
-      for (const std::string& one : schema_violations(schema["items"], value[i], at + "/" + std::to_string(i)))
+      for (const std::string& one : schema_violations(schema["items"], value[i], at + "/" + std::to_string(i), &root))
         wrong.push_back(one);
     }
   }
@@ -72,7 +79,7 @@ inline std::vector<std::string> schema_violations(const Json& schema, const Json
   const Json properties = schema.value("properties", Json::object());
   for (const auto& [key, member] : value.items()) {
     const Json rule = properties.contains(key) ? properties[key] : schema.value("additionalProperties", Json(true));
-    for (const std::string& one : schema_violations(rule, member, at + "/" + key)) wrong.push_back(one);
+    for (const std::string& one : schema_violations(rule, member, at + "/" + key, &root)) wrong.push_back(one);
   }
   return wrong;
 }

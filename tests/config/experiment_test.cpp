@@ -42,11 +42,17 @@ TEST(Experiment, WhatIsNotSaidIsTheDefaultWrittenOut) {
       dump_json_line(resolved_json(e)),
       "{\"name\":\"rope\",\"seed\":1,\"data\":{\"kind\":\"text\",\"corpus\":\"austen\",\"path\":null,\"tokenizer\":\"byte\"},"
       "\"model\":{\"kind\":\"transformer\",\"layers\":4,\"d_model\":128,\"heads\":4,\"kv_heads\":4,\"head_dim\":32,\"d_ff\":512,"
-      "\"norm\":\"rmsnorm\",\"norm_eps\":1e-05,\"activation\":\"gelu\",\"bias\":false,\"dropout\":0.0,\"tie_embeddings\":true,"
-      "\"position\":{\"scheme\":\"rope\",\"base\":10000.0,\"partial\":1.0,\"layout\":\"half_split\"}},"
+      "\"norm\":\"rmsnorm\",\"norm_eps\":1e-05,\"activation\":\"gelu\",\"bias\":false,\"qk_norm\":false,\"dropout\":0.0,\"tie_"
+      "embeddings\":true,"
+      "\"position\":{\"scheme\":\"rope\",\"base\":10000.0,\"partial\":1.0,\"proportional\":1.0,\"layout\":\"half_split\","
+      "\"learned\":false,"
+      "\"window\":null,\"chunk\":null,\"temperature\":{\"method\":\"none\",\"form\":\"inference\",\"init\":null,\"floor\":null,"
+      "\"scale\":0.1},"
+      "\"sinks\":{\"type\":\"none\",\"keep_first\":0},\"sampler\":{\"method\":\"arange\",\"max\":null,\"draws\":4},\"layers\":[]}"
+      "},"
       "\"train\":{\"length\":128,\"batch_tokens\":4096,\"micro_batch_tokens\":1024,\"steps\":1000,\"lr\":0.001,\"min_lr\":0.0001,"
       "\"warmup\":50,\"schedule\":\"cosine\",\"weight_decay\":0.1,\"decay\":\"matrices\",\"betas\":[0.9,0.95],\"eps\":1e-08,"
-      "\"grad_clip\":1.0,\"log_every\":10,\"eval_every\":0,\"checkpoint_every\":200},"
+      "\"grad_clip\":1.0,\"phases\":[],\"log_every\":10,\"eval_every\":0,\"checkpoint_every\":200},"
       "\"eval\":{\"lengths\":[128,256,512,1024,2048],\"protocols\":[\"fixed_target\",\"nonoverlapping\"],\"split\":\"test\","
       "\"windows\":128,\"targets\":64,\"stride\":null,\"tokens\":65536,\"by_position\":32,\"extensions\":[]},"
       "\"runtime\":{\"threads\":0,\"device\":\"auto\",\"dtype\":\"float32\",\"attention\":\"auto\"}}");
@@ -100,7 +106,8 @@ TEST(Experiment, EveryProblemIsReportedAtOnceWithItsPlace) {
             "rope.json:2:22: /model/layers: 0 is below 1\n"
             "rope.json:3:13: /model/heads: 2.5 is not an integer\n"
             "rope.json:4:43: /model/position/base: 1 is not greater than 1\n"
-            "rope.json:4:55: /model/position/theta: unknown key \"theta\" (valid keys: base, partial, layout)\n"
+            "rope.json:4:55: /model/position/theta: unknown key \"theta\" (valid keys: base, partial, "
+            "proportional, layout, learned, window, chunk, temperature, sinks, sampler, layers, scheme)\n"
             "rope.json:5:22: /train/length: \"64\" is not an integer (write 64 without quotes)\n"
             "rope.json:6:25: /eval/protocols/0: \"fixed\" is not one of fixed_target, nonoverlapping, sliding (did you mean "
             "\"fixed_target\"?)\n"
@@ -130,7 +137,8 @@ TEST(Experiment, NeedsAModelAndItsScheme) {
 TEST(Experiment, AnUnknownSchemeNamesTheNearest) {
   EXPECT_EQ(refusal(model("", "\"ropee\"")),
             "rope.json:1:24: /model/position: no scheme is called \"ropee\" (did you mean \"rope\"?); there are none, "
-            "sinusoidal, learned, rope, alibi, t5");
+            "sinusoidal, learned, shaw, transformer_xl, deberta, rel_scalar, t5, alibi, kerple_log, kerple_power, "
+            "kerple_power_weight, sandwich, dynamic, fire, rope, xpos, polar, cope, dape, dape_v2, fox, stick_breaking, path");
   EXPECT_THAT(refusal(model("", "{\"scheme\": \"rotari\"}")), HasSubstr("(did you mean \"rotary\"?)"));
   EXPECT_THAT(refusal("{\"model\": {\"position\": \"none\"}, \"eval\": {\"extensions\": [\"yarn\"]}}"),
               HasSubstr("/eval/extensions/0: no extension is called \"yarn\"; there are pi"));
@@ -161,7 +169,7 @@ TEST(Experiment, SchemesRefuseSizesTheyCannotTake) {
   EXPECT_THAT(refusal(model("", "{\"scheme\": \"learned\", \"max_positions\": 64}")),
               HasSubstr("/model/position/max_positions: 64 is below the training length 128"));
   EXPECT_THAT(refusal(model("\"d_model\": 7, \"heads\": 1", "{\"scheme\": \"sinusoidal\", \"frequencies\": \"tensor2tensor\"}")),
-              HasSubstr("/model/position/frequencies: tensor2tensor needs an even d_model of at least 4, not 7"));
+              HasSubstr("/model/position/frequencies: tensor2tensor needs an even width of at least 4, not 7"));
   EXPECT_THAT(refusal(model("", "{\"scheme\": \"t5\", \"buckets\": 31}")), HasSubstr("/model/position/buckets: 31 is odd"));
   EXPECT_THAT(refusal(model("", "{\"scheme\": \"t5\", \"max_distance\": 16}")),
               HasSubstr("max_distance: 16 must exceed buckets/2 = 16"));

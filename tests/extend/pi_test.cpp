@@ -68,7 +68,7 @@ TEST(Pi, OnRopeDividesTheFrequencies) {
   const auto rope = make_scheme("rope", {{"base", 10000.0}, {"partial", 1.0}, {"layout", "half_split"}}, {.head_dim = 4});
   const Positions at = extension({{"method", "pi"}, {"factor", 4}})->remap({tensor({4, 2}), 1}, {16, 64, kUnlimited});
   const Tensor x = tensor({1, 2, 3, 4}).expand({1, 1, 2, 4});
-  const Tensor turned = rope->rotate(x, at)[0][0];
+  const Tensor turned = rope->rotate(x, Side::kQuery, {at, at})[0][0];
   EXPECT_TRUE(torch::allclose(turned[0], tensor({-1.9841106, 1.9599007, 2.4623779, 4.0197997}), 0, 5e-8)) << turned;
   // cos 0.5 = 0.87758256, sin 0.5 = 0.47942554, cos 0.005 = 0.9999875, sin 0.005 = 0.00499998
   EXPECT_TRUE(torch::allclose(turned[1], tensor({-0.56069406, 1.97997508, 3.11217322, 4.00994996}), 0, 5e-8)) << turned;

@@ -110,6 +110,16 @@ Findings check_t5_buckets(const Golden&);
 Findings check_sinusoidal(const Golden&);
 Findings check_rope_apply(const Golden&);
 Findings check_rope_inv_freq(const Golden&);
+Findings check_bias_kerple(const Golden&);
+Findings check_bias_sandwich(const Golden&);
+Findings check_bias_fire(const Golden&);
+Findings check_dynamic_position_bias(const Golden&);
+Findings check_attn_shaw(const Golden&);
+Findings check_attn_transformer_xl(const Golden&);
+Findings check_attn_cope(const Golden&);
+Findings check_attn_dape(const Golden&);
+Findings check_attn_fox(const Golden&);
+Findings check_xpos(const Golden&);
 Findings check_perplexity_protocol(const Golden&);
 Findings check_train_trace(const Golden&);
 

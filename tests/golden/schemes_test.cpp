@@ -40,7 +40,7 @@ void check_bias(Findings& findings, const std::string& place, const Scheme& sche
 
 /// Runs `scheme`'s rotation on x [H, T, D] at the positions [T].
 Tensor rotated(const Scheme& scheme, const Json& x, const Tensor& positions, torch::ScalarType dtype) {
-  return scheme.rotate(numbers(x).to(dtype).unsqueeze(0), {positions, 0}).squeeze(0);
+  return scheme.rotate(numbers(x).to(dtype).unsqueeze(0), Side::kQuery, {{positions, 0}, {positions, 0}}).squeeze(0);
 }
 
 /// The file's tolerance against HF's float32 numbers up to position 1000.
@@ -256,8 +256,9 @@ Findings check_rope_inv_freq(const Golden& golden) {
       formula{0, t.at("rel_vs_inv_freq_float64_formula").get<double>()};
   for (const Case& one : cases(golden)) {
     const Json& in = one.inputs();
-    const std::string type = scaling_type(in.at("rope_scaling"));
-    if (type != "default" && type != "linear") {
+    const Json& scaling = in.at("rope_scaling");
+    const std::string type = scaling_type(scaling);
+    if (type != "default" && type != "linear" && type != "proportional") {
       findings.leave_out(one.pointer, "not built: rope_scaling " + type);
       continue;
     }
@@ -266,12 +267,14 @@ Findings check_rope_inv_freq(const Golden& golden) {
     if (type == "linear") {
       ExtensionConfig pi;
       pi.name = "pi";
-      pi.parameters = {{"factor", in.at("rope_scaling").at("factor")}, {"align", "scale"}};
+      pi.parameters = {{"factor", scaling.at("factor")}, {"align", "scale"}};
       first_position = make_extension(pi)->remap({torch::ones({1}, torch::kFloat64), 1}, {}).values.item<double>();
     }
     const double share = in.at("partial_rotary_factor").is_null() ? 1.0 : in.at("partial_rotary_factor").get<double>();
     const auto width = static_cast<std::int64_t>(in.at("head_dim").get<double>() * share);
-    const Tensor got = torch::tensor(rope_inv_freq(width, in.at("rope_theta").get<double>()), torch::kFloat64) * first_position;
+    const double kept = type == "proportional" ? scaling.at("partial_rotary_factor").get<double>() : 1.0;
+    const Tensor got =
+        torch::tensor(rope_inv_freq(width, in.at("rope_theta").get<double>(), kept), torch::kFloat64) * first_position;
     findings.near(one.place("inv_freq"), got, numbers(one.expected().at("inv_freq")), float32);
     findings.near(one.place("inv_freq_float64_formula"), got, numbers(one.expected().at("inv_freq_float64_formula")), formula);
     findings.near(one.place("attention_factor"), 1.0, one.expected().at("attention_factor").get<double>(),

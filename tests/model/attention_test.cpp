@@ -34,7 +34,7 @@ Content random_content(std::int64_t batch, std::int64_t heads, std::int64_t leng
 
 Tensor attend(const Scheme& scheme, bool content_dependent, const Content& c, const Frame& frame, std::int64_t block_rows = 0) {
   const AttentionPath path = block_rows == 0 ? AttentionPath::kReference : AttentionPath::kBlocked;
-  return AttentionPlan(scheme, content_dependent, frame, path, c.q.options(), c.q.size(0), c.q.size(1), block_rows)(c);
+  return AttentionPlan(scheme, content_dependent, frame, {path, c.q.scalar_type(), c.q.size(0), c.q.size(1), block_rows})(c);
 }
 
 /// Output and gradients of a weighted sum of it, for content and parameters.
@@ -150,9 +150,9 @@ class Witness : public Scheme {
     note("score", {s, c.q, c.k, c.v, c.x}, frame.first_query);
     return s;
   }
-  Tensor weights(const Tensor& s) const override {
-    note("weights", {s}, -1);
-    return Scheme::weights(s);
+  Tensor weights(const Tensor& s, const Frame& frame) const override {
+    note("weights", {s}, frame.first_query);
+    return Scheme::weights(s, frame);
   }
   Tensor mix(const Tensor& y, const Tensor& weights, const Frame& frame) const override {
     note("mix", {y, weights}, frame.first_query);
@@ -169,7 +169,7 @@ class Witness : public Scheme {
     std::ostringstream text;
     text << hook;
     for (const Tensor& t : given) text << " " << t.sizes();
-    if (first_query >= 0) text << " from " << first_query;
+    text << " from " << first_query;
     const std::lock_guard lock(mutex_);
     calls_.push_back(text.str());
   }
@@ -183,14 +183,14 @@ TEST(Attention, HooksSeeTheBlockOfQueriesAndTheKeysItMaySee) {
   const Witness whole, blocks, indifferent;
   attend(whole, true, c, frame_of(5));
   EXPECT_THAT(whole.calls(), UnorderedElementsAre("score [2, 3, 5, 5] [2, 3, 5, 4] [2, 3, 5, 4] [2, 3, 5, 4] [2, 5, 12] from 0",
-                                                  "weights [2, 3, 5, 5]", "mix [2, 3, 5, 4] [2, 3, 5, 5] from 0"));
+                                                  "weights [2, 3, 5, 5] from 0", "mix [2, 3, 5, 4] [2, 3, 5, 5] from 0"));
   attend(blocks, true, c, frame_of(5), 3);
   EXPECT_THAT(blocks.calls(), UnorderedElementsAre("score [2, 3, 3, 3] [2, 3, 3, 4] [2, 3, 3, 4] [2, 3, 3, 4] [2, 3, 12] from 0",
-                                                   "weights [2, 3, 3, 3]", "mix [2, 3, 3, 4] [2, 3, 3, 3] from 0",
+                                                   "weights [2, 3, 3, 3] from 0", "mix [2, 3, 3, 4] [2, 3, 3, 3] from 0",
                                                    "score [2, 3, 2, 5] [2, 3, 2, 4] [2, 3, 5, 4] [2, 3, 5, 4] [2, 5, 12] from 3",
-                                                   "weights [2, 3, 2, 5]", "mix [2, 3, 2, 4] [2, 3, 2, 5] from 3"));
+                                                   "weights [2, 3, 2, 5] from 3", "mix [2, 3, 2, 4] [2, 3, 2, 5] from 3"));
   attend(indifferent, false, c, frame_of(5));  // a scheme that does not depend on content is not asked to score
-  EXPECT_THAT(indifferent.calls(), UnorderedElementsAre("weights [2, 3, 5, 5]", "mix [2, 3, 5, 4] [2, 3, 5, 5] from 0"));
+  EXPECT_THAT(indifferent.calls(), UnorderedElementsAre("weights [2, 3, 5, 5] from 0", "mix [2, 3, 5, 4] [2, 3, 5, 5] from 0"));
 }
 
 /// Uses every hook, with parameters: content-dependent logits from q, k, v and x, weights that are no softmax, values by
@@ -206,7 +206,7 @@ class Everything : public Scheme {
     const Tensor of_key = (c.k * c.v).sum(-1).unsqueeze(2) + c.x.mean(-1).view({c.x.size(0), 1, 1, -1});  // [B, H, 1, K]
     return s + of_key * by_head_.view({1, -1, 1, 1}) + c.q.sum(-1, true).tanh();
   }
-  Tensor weights(const Tensor& s) const override { return torch::sigmoid(s); }
+  Tensor weights(const Tensor& s, const Frame&) const override { return torch::sigmoid(s); }
   Tensor mix(const Tensor& y, const Tensor& weights, const Frame& frame) const override {
     const Tensor distance =
         (frame.queries.values.unsqueeze(1) - frame.keys.values.unsqueeze(0)).clamp_min(0).to(torch::kInt64);  // [Q, K]

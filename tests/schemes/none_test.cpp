@@ -12,7 +12,7 @@ TEST(None, ChangesNothingAndLearnsNothing) {
   const Positions far{torch::tensor({100000.0, 100001.0, 100002.0}, torch::kFloat64)};
   const Frame frame{far, far, 0, 4};
   EXPECT_TRUE(torch::equal(none->embed(x, frame), x));
-  EXPECT_TRUE(torch::equal(none->rotate(q, far), q));
+  EXPECT_TRUE(torch::equal(none->rotate(q, Side::kQuery, {far, far}), q));
   EXPECT_FALSE(none->rotates());
   EXPECT_FALSE(none->distance_bias(far.values).defined());
   EXPECT_FALSE(none->bias(frame).defined());

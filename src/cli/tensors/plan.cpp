@@ -43,7 +43,7 @@ Plan make_plan(const Experiment& e) {
       kLibraryBytes + p.parameters * element * (4 + p.threads) + p.threads * rows * per_position * element + 2 * tokens * 4;
   const double attention = 12.0 * static_cast<double>(e.model.layers * e.model.heads * *e.model.head_dim * e.train.length);
   p.train_flops =
-      static_cast<double>(e.train.steps * e.train.batch_tokens) * (6.0 * static_cast<double>(p.parameters) + attention);
+      static_cast<double>(e.train.total_steps() * e.train.batch_tokens) * (6.0 * static_cast<double>(p.parameters) + attention);
   p.sgemm_gflops = sgemm_gflops();
   p.train_seconds = p.train_flops / (p.sgemm_gflops * 1e9 * kStepEfficiency * p.threads);
   return p;
@@ -72,8 +72,8 @@ int run_plan(const Experiment& e, const std::string& format) {
                       "training           {} steps, {} tokens, {:.3g} FLOP\n"
                       "time (estimate)    {:.0f} s on {} threads at {:.0f} GFLOP/s of sgemm each\n\n{}",
                       p.parameters, static_cast<double>(p.memory) / mib, static_cast<double>(available_memory()) / mib,
-                      e.train.steps, e.train.steps * e.train.batch_tokens, p.train_flops, p.train_seconds, p.threads,
-                      p.sgemm_gflops, dump_json(config)),
+                      e.train.total_steps(), e.train.total_steps() * e.train.batch_tokens, p.train_flops, p.train_seconds,
+                      p.threads, p.sgemm_gflops, dump_json(config)),
           "");
   return 0;
 }

@@ -33,8 +33,7 @@ inline ModelConfig tiny_config(const Json& model) {
   ModelConfig config = from_json<ModelConfig>(json);
   std::vector<Problem> problems;
   const Document document{json, "tiny", {}};
-  find_registered(schemes(), config.position.name)
-      ->check(config.position.parameters, config.shape(kTrainLength), Reader(document, problems));
+  config.position.check(config.shape(kTrainLength), Reader(document, problems));
   for (const Problem& problem : problems) ADD_FAILURE() << problem.pointer << ": " << problem.rule;
   config.resolve();
   return config;
@@ -47,7 +46,8 @@ inline void fill(LanguageModel& model, std::uint64_t seed) {
   for (auto& item : model.named_parameters()) {
     Tensor& p = item.value();
     const bool weight = item.key().ends_with(".weight");
-    const double mean = weight && p.dim() == 1 ? 1 : 0;  // of a norm
+    // Of a norm; and of a scheme's numbers per head, of which some must be positive.
+    const double mean = p.dim() > 1 ? 0 : weight ? 1 : item.key().starts_with("position") ? 0.3 : 0;
     const double deviation = weight && p.dim() == 2 ? 1.2 / std::sqrt(static_cast<double>(p.size(1))) : p.dim() == 2 ? 0.5 : 0.2;
     p.copy_(torch::empty(p.sizes(), torch::kFloat64).normal_(mean, deviation, generator));
   }
@@ -104,6 +104,52 @@ inline const std::vector<Variation>& scheme_variations() {
       {"gpt2",
        {{"position", "learned"}, {"norm", "layernorm"}, {"bias", true}, {"activation", "gelu_tanh"}, {"tie_embeddings", false}}},
       {"llama", {{"position", "rope"}, {"activation", "swiglu"}, {"kv_heads", 1}, {"head_dim", 6}, {"tie_embeddings", false}}},
+      {"learned", {{"position", {{"scheme", "alibi"}, {"learned", true}}}}},
+      {"learned_partial", {{"position", {{"scheme", "alibi"}, {"learned", true}, {"biased_heads", 2}}}}},
+      {"partial", {{"position", {{"scheme", "alibi"}, {"biased_heads", 3}}}}},
+      {"early", {{"position", {{"scheme", "rel_scalar"}, {"max_distance", 5}, {"share_layers", true}}}}},
+      {"masked", {{"position", {{"scheme", "rel_scalar"}, {"max_distance", 5}, {"far", "mask"}}}}},
+      {"per_layer", {{"position", {{"scheme", "kerple_log"}, {"share_layers", false}}}}},
+      {"per_layer", {{"position", {{"scheme", "kerple_power"}, {"share_layers", false}, {"init", "alibi"}}}}},
+      {"per_layer", {{"position", {{"scheme", "kerple_power_weight"}, {"share_layers", false}, {"init", "alibi"}}}}},
+      {"narrow", {{"position", {{"scheme", "sandwich"}, {"d_bar", 8}, {"index_base", 0}, {"base", 100}}}}},
+      {"log_distance",
+       {{"position", {{"scheme", "dynamic"}, {"log_distance", true}, {"depth", 3}, {"width", 5}, {"share_layers", false}}}}},
+      {"shared", {{"position", {{"scheme", "fire"}, {"share_layers", true}}}}},
+      {"proportional", {{"position", {{"scheme", "rope"}, {"proportional", 0.5}}}}},
+      {"learned", {{"position", {{"scheme", "rope"}, {"learned", true}}}}},
+      {"learned_interleaved",
+       {{"position", {{"scheme", "rope"}, {"learned", true}, {"layout", "interleaved"}, {"partial", 0.5}}}}},
+      {"half_split", {{"position", {{"scheme", "xpos"}, {"layout", "half_split"}, {"scale_base", 16}}}}},
+      {"uniform", {{"position", {{"scheme", "polar"}, {"bias_init", "uniform"}}}}},
+      {"fixed", {{"position", {{"scheme", "fox"}, {"gate", "fixed"}}}}},
+      {"self", {{"position", {{"scheme", "stick_breaking"}, {"remainder", "self"}}}}},
+      {"short", {{"position", {{"scheme", "path"}, {"rank", 4}, {"convolution", 1}}}}},
+      {"window", {{"position", {{"scheme", "fox"}, {"window", 5}}}}},
+      {"window", {{"position", {{"scheme", "path"}, {"window", 5}}}}},
+      {"window", {{"position", {{"scheme", "stick_breaking"}, {"window", 5}}}}},
+      {"qk_norm", {{"position", "rope"}, {"qk_norm", true}, {"kv_heads", 2}}},
+      {"window", {{"position", {{"scheme", "rope"}, {"window", 5}}}}},
+      {"window_kept", {{"position", {{"scheme", "alibi"}, {"window", 5}, {"sinks", {{"type", "learned"}, {"keep_first", 2}}}}}}},
+      {"chunk", {{"position", {{"scheme", "cope"}, {"chunk", 7}}}}},
+      {"zero_sink", {{"position", {{"scheme", "t5"}, {"sinks", "zero"}}}}},
+      {"sink_token", {{"position", {{"scheme", "rope"}, {"sinks", "token"}}}}},
+      {"log_n", {{"position", {{"scheme", "none"}, {"temperature", {{"method", "log_n"}, {"form", "training"}}}}}}},
+      {"ssmax", {{"position", {{"scheme", "alibi"}, {"temperature", "ssmax"}}}}},
+      {"llama4", {{"position", {{"scheme", "rope"}, {"temperature", {{"method", "llama4"}, {"floor", 5}}}}}}},
+      {"rnope_swa",
+       {{"position", {{"scheme", "rope"}, {"window", 5}, {"layers", {"rope", {{"scheme", "none"}, {"window", nullptr}}}}}}}},
+      {"clamp", {{"position", {{"scheme", "learned"}, {"overflow", "clamp"}}}}},
+      {"zero", {{"position", {{"scheme", "learned"}, {"overflow", "zero"}}}}},
+      {"interpolate", {{"position", {{"scheme", "learned"}, {"overflow", "interpolate"}}}}},
+      {"scaled", {{"position", {{"scheme", "sinusoidal"}, {"fusion", "add_scaled"}}}}},
+      {"beside", {{"position", {{"scheme", "sinusoidal"}, {"fusion", "concat"}}}}},
+      {"beside", {{"position", {{"scheme", "learned"}, {"fusion", "concat"}, {"position_width", 5}}}}},
+      {"projected", {{"position", {{"scheme", "sinusoidal"}, {"fusion", "concat_project"}}}}},
+      {"gated", {{"position", {{"scheme", "sinusoidal"}, {"fusion", "gated"}}}}},
+      {"film", {{"position", {{"scheme", "sinusoidal"}, {"fusion", "film"}}}}},
+      {"per_layer_added", {{"position", {{"scheme", "sinusoidal"}, {"fusion", "per_layer"}}}}},
+      {"qk_only", {{"position", {{"scheme", "sinusoidal"}, {"fusion", "qk_only"}}}}},
       {"relu", {{"position", "none"}, {"activation", "relu"}, {"norm", "layernorm"}}},
   };
   return all;

@@ -142,7 +142,9 @@ TEST_P(Conformance, AShiftOfAllPositionsIsSeenUnlessTheSchemeIsRelative) {
       for (Pass pass : {reference(), blocked(3)}) {
         pass.first_position = first;
         const double change = difference(logits_of(*tested, tokens, pass), unshifted);
-        if (info_.traits.relative) EXPECT_LE(change, tolerance) << "from " << first;
+        // A sink token keeps its place at 0.
+        if (info_.traits.relative && config_.position.axes.sinks.type != "token")
+          EXPECT_LE(change, tolerance) << "from " << first;
         else EXPECT_GT(change, 0.01) << "from " << first;
       }
     }
@@ -153,8 +155,9 @@ TEST_P(Conformance, AShiftOfAllPositionsIsSeenUnlessTheSchemeIsRelative) {
 TEST_P(Conformance, SixteenTimesTheTrainingLengthIsRefusedOnlyByABoundedScheme) {
   const auto tested = model();
   EXPECT_EQ(tested->refusal(kTrainLength, nullptr), "");
-  EXPECT_EQ(info_.traits.bounded, std::isfinite(scheme()->last_position()));
-  if (!info_.traits.bounded) {
+  const bool bounded = std::isfinite(scheme()->last_position());
+  EXPECT_EQ(info_.traits.bounded && config_.position.parameters.value("overflow", "error") == "error", bounded);
+  if (!bounded) {
     EXPECT_EQ(tested->refusal(16 * kTrainLength, nullptr), "");
     EXPECT_TRUE(logits_of(*tested, random_tokens(1, 16 * kTrainLength)).isfinite().all().item<bool>());
     return;
@@ -196,6 +199,44 @@ TEST_P(Conformance, GradientsAreTheDifferencesOfTheLoss) {
       EXPECT_NEAR(found, expected, 1e-6 * (1 + std::abs(expected))) << names[i] << "[" << at << "]";
     }
   }
+}
+
+// A model-wide cast rounds parameters and nothing else: frequencies, slopes and tables are those of a model that was never cast.
+TEST_P(Conformance, ACastOfTheModelLeavesWhatIsDerivedUntouched) {
+  const auto cast = model(torch::kFloat64), built = model(torch::kFloat64, 2);
+  cast->to(torch::kBFloat16);
+  cast->to(torch::kFloat64);
+  load_model_tensors(model_tensors(*cast), "cast", *built);
+  const Tensor tokens = random_tokens(1, kTrainLength);
+  EXPECT_TRUE(torch::equal(logits_of(*cast, tokens), logits_of(*built, tokens)));
+}
+
+// bfloat16 has eight digits: 257 would be 256. What a hook returns is rounded once, its angles and distances are not.
+TEST_P(Conformance, PositionsBeyond256AreNotAliasedInBfloat16) {
+  const std::int64_t first = std::min<std::int64_t>(300, at_most(1 << 20) - 4), count = 4;
+  const torch::NoGradGuard no_grad;
+  const Positions at{torch::arange(first, first + count, torch::kFloat64)};
+  const Frame frame{at, at, 0, kTrainLength};
+  const auto exact = scheme(), rounded = scheme();
+  exact->to(torch::kBFloat16);  // the same rounded parameters
+  exact->to(torch::kFloat64);
+  rounded->to(torch::kBFloat16);
+  const auto close = [](const Tensor& got, const Tensor& want) {  // a few roundings of 2^-9 each
+    return difference(got.to(torch::kFloat64), want) <= (1.0 / 64) * (1 + largest(want));
+  };
+  const auto generator = torch::make_generator<torch::CPUGeneratorImpl>(5);
+  const auto random = [&](at::IntArrayRef shape) {
+    return torch::empty(shape, torch::kFloat64).normal_(0, 1, generator).to(torch::kBFloat16);
+  };
+  const std::int64_t width = exact->token_width() > 0 ? exact->token_width() : config_.d_model;
+  const Tensor x = random({1, count, width});
+  EXPECT_TRUE(close(rounded->embed(x, frame), exact->embed(x.to(torch::kFloat64), frame)));
+  for (const Side side : {Side::kQuery, Side::kKey}) {
+    const Tensor heads = random({1, side == Side::kQuery ? config_.heads : *config_.kv_heads, count, *config_.head_dim});
+    EXPECT_TRUE(close(rounded->rotate(heads, side, frame), exact->rotate(heads.to(torch::kFloat64), side, frame)));
+  }
+  const Tensor bias = rounded->bias(frame);
+  if (bias.defined()) EXPECT_TRUE(close(bias, exact->bias(frame)));
 }
 
 TEST_P(Conformance, SavedAndLoadedItIsTheSameModel) {
@@ -351,7 +392,7 @@ TEST_P(Conformance, TheHooksAreThoseTheSchemeNames) {
   const Tensor x = torch::ones({1, 4, config_.d_model}), q = torch::ones({1, 2, 4, *config_.head_dim});
   EXPECT_EQ(overrides(info_, "embed"), !torch::equal(tested->embed(x, frame), x));
   EXPECT_EQ(overrides(info_, "rotate"), tested->rotates());
-  EXPECT_EQ(tested->rotates(), !torch::equal(tested->rotate(q, frame.queries), q));
+  EXPECT_EQ(tested->rotates(), !torch::equal(tested->rotate(q, Side::kQuery, frame), q));
   EXPECT_EQ(overrides(info_, "bias"), tested->dense_bias());
   EXPECT_EQ(overrides(info_, "score"), info_.traits.content_dependent);
   const Tensor bias = tested->distance_bias(positions);
@@ -391,6 +432,59 @@ TEST_P(Conformance, PositionsWithoutAConstantStepTakeTheDenseBiasToTheSameEnd) {
     pass.extension = &unspaced;
     EXPECT_LE(difference(logits_of(*tested, tokens, pass), expected), 1e-12);  // the order of sums, as between the paths
   }
+}
+
+/// Every scheme under every way to draw positions.
+class WithSampler : public testing::TestWithParam<std::tuple<std::string, std::string>> {
+ protected:
+  std::shared_ptr<LanguageModel> model(torch::ScalarType dtype) const {
+    const auto& [scheme, sampler] = GetParam();
+    at::set_num_threads(1);
+    return tiny_model({{"position", {{"scheme", scheme}, {"sampler", {{"method", sampler}, {"max", 40}}}}}}, dtype);
+  }
+  static Pass drawn(Pass pass, std::uint64_t seed = 11) {
+    pass.training = true;
+    pass.position_seed = seed;
+    return pass;
+  }
+};
+
+std::vector<std::string> scheme_names() {
+  std::vector<std::string> names;
+  for (const SchemeInfo& info : schemes()) names.push_back(info.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(EverySchemeAndSampler, WithSampler,
+                         testing::Combine(testing::ValuesIn(scheme_names()), testing::Values("offset", "randomized", "pose")),
+                         [](const auto& each) { return std::get<0>(each.param) + "_" + std::get<1>(each.param); });
+
+TEST_P(WithSampler, BlocksOfQueriesGiveTheWhole) {
+  const auto tested = model(torch::kFloat64);
+  const Tensor tokens = random_tokens(2, kTrainLength + 1), inputs = tokens.slice(1, 0, kTrainLength);
+  EXPECT_LE(difference(logits_of(*tested, inputs, drawn(blocked(5))), logits_of(*tested, inputs, drawn(reference()))), 1e-11);
+  const auto whole = gradients(*tested, tokens, drawn(reference())), parts = gradients(*tested, tokens, drawn(blocked(5)));
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_LE(difference(whole[i], parts[i]), 1e-10 * (1 + largest(whole[i])));
+}
+
+TEST_P(WithSampler, ATokenChangesNothingBeforeIt) {
+  const auto tested = model(torch::kFloat32);
+  const Tensor tokens = random_tokens(1, 12);
+  for (const Pass& pass : {drawn(reference()), drawn(blocked(5))}) {
+    const Tensor before = logits_of(*tested, tokens, pass);
+    for (const std::int64_t j : {0, 5, 11}) {
+      Tensor changed = tokens.clone();
+      changed.select(1, j).add_(1).remainder_(kVocab);
+      EXPECT_TRUE(torch::equal(before.slice(1, 0, j), logits_of(*tested, changed, pass).slice(1, 0, j))) << j;
+    }
+  }
+}
+
+TEST_P(WithSampler, TheDrawFollowsFromItsSeed) {
+  const auto tested = model(torch::kFloat32);
+  const Tensor tokens = random_tokens(1, kTrainLength);
+  EXPECT_TRUE(torch::equal(logits_of(*tested, tokens, drawn({})), logits_of(*tested, tokens, drawn({}))));
+  EXPECT_EQ(tested->refusal(kTrainLength, nullptr), "");
 }
 
 TEST(Registry, ANameOrAliasBelongsToOneScheme) {

@@ -169,6 +169,16 @@ const std::vector<Kind>& built_kinds() {
       {"sinusoidal", check_sinusoidal},
       {"rope_apply", check_rope_apply},
       {"rope_inv_freq", check_rope_inv_freq},
+      {"xpos", check_xpos},
+      {"bias_kerple", check_bias_kerple},
+      {"bias_sandwich", check_bias_sandwich},
+      {"bias_fire", check_bias_fire},
+      {"dynamic_position_bias", check_dynamic_position_bias},
+      {"attn_shaw", check_attn_shaw},
+      {"attn_transformer_xl", check_attn_transformer_xl},
+      {"attn_cope", check_attn_cope},
+      {"attn_dape", check_attn_dape},
+      {"attn_fox", check_attn_fox},
       {"perplexity_protocol", check_perplexity_protocol},
       {"train_trace", check_train_trace},
   };
@@ -228,9 +238,7 @@ TEST(Golden, KindsThatAreNotBuiltYetAreNamed) {
   // A kind moves from here to built_kinds() with what it tests; a file of a kind that nobody thought of ends up here as well.
   std::vector<std::string> unbuilt;
   for (const auto& [kind, files] : unbuilt_kinds(own_goldens())) unbuilt.push_back(kind);
-  EXPECT_THAT(unbuilt, testing::UnorderedElementsAre("attn_cope", "attn_dape", "attn_fox", "attn_shaw", "attn_transformer_xl",
-                                                     "bias_fire", "bias_kerple", "bias_sandwich", "dynamic_position_bias",
-                                                     "model", "perplexity_models", "rope_inv_freq_yarn_repo", "xpos"));
+  EXPECT_THAT(unbuilt, testing::UnorderedElementsAre("model", "perplexity_models", "rope_inv_freq_yarn_repo"));
 }
 
 TEST(Golden, NoJsonFileIsPassedOver) {

@@ -61,6 +61,30 @@ TEST(Interrupted, StoppedInTrainingSavesAndGoesOn) {
   expect_same_run(whole_run().path, path);
 }
 
+// A phase goes on with the weights of the one before, also when the run was killed in the middle of either.
+TEST(Interrupted, APhaseIsResumedWithItsOwnModel) {
+  const Scratch scratch;
+  Json config = read_json(whole_run().config);
+  config["train"]["steps"] = 40;
+  config["train"]["checkpoint_every"] = 10;
+  config["train"]["log_every"] = 1;
+  config["train"]["phases"] = {{{"position", {{"scheme", "learned"}}}, {"steps", 40}}, {{"position", "none"}, {"steps", 40}}};
+  config["eval"].erase("extensions");
+  const fs::path file = write_config(scratch / "phases.json", config), whole = scratch / "whole", killed = scratch / "killed";
+  ASSERT_EQ(run({{"train", "--config", file, "--out", whole}}).code, 0);
+  EXPECT_EQ(read_json(whole / "results.json").at("scheme"),
+            read_json(whole_run().path / "results.json").at("scheme").get<std::string>() + " -> learned -> none");
+  EXPECT_EQ(read_metrics(whole).size(), 120u);
+  for (const std::size_t steps : {25, 65, 105}) {
+    Process training({{"train", "--config", file, "--out", killed, "--resume"}});
+    ASSERT_TRUE(training.wait_until([&] { return has_logged(killed, steps); })) << training.wait().err;
+    training.signal(SIGKILL);
+    training.wait();
+  }
+  ASSERT_EQ(run({{"train", "--config", file, "--out", killed, "--resume"}}).code, 0);
+  expect_same_run(whole, killed);
+}
+
 TEST(Interrupted, StoppedInEvaluationGoesOnWithoutTrainingAgain) {
   const Scratch scratch;
   const fs::path path = killed_run().copy_to(scratch / "run");

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/rng.h"
+#include "core/short_form.h"
 
 namespace posenc {
 namespace {
@@ -71,7 +72,7 @@ const Schema<SamplerConfig>& schema<SamplerConfig>() {
 }
 
 bool Codec<SamplerConfig>::read(const Json& j, SamplerConfig& out, const FieldRule&, const Reader& reader) {
-  Json object = j.is_string() ? Json{{"method", j}} : j;
+  Json object = spelled_out(j, "method");
   if (object.is_object() && object.contains("method") && object["method"].is_string()) {
     object["method"] = canonical(object["method"].get<std::string>());
   }
@@ -80,12 +81,7 @@ bool Codec<SamplerConfig>::read(const Json& j, SamplerConfig& out, const FieldRu
 
 Json Codec<SamplerConfig>::write(const SamplerConfig& value) { return schema<SamplerConfig>().write(value); }
 
-Json Codec<SamplerConfig>::describe(const FieldRule&) {
-  Json object = schema<SamplerConfig>().describe();
-  Json names = object["properties"]["method"];
-  names.erase("default");
-  return {{"anyOf", {std::move(names), std::move(object)}}};
-}
+Json Codec<SamplerConfig>::describe(const FieldRule&) { return describe_short_or_long<SamplerConfig>("method"); }
 
 void SamplerConfig::resolve(std::int64_t train_length) {
   if (max || method == "arange") return;

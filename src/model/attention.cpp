@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "schemes/diagonals.h"
 
 namespace posenc {
 namespace {
@@ -11,14 +12,11 @@ namespace {
 /// masked_bias when neighbouring positions are `spacing` apart: the entry depends on i − j alone, so one row of Q + K − 1 numbers
 /// holds them all.
 Tensor toeplitz_bias(const Scheme& scheme, const Frame& frame, torch::ScalarType dtype) {
-  const std::int64_t queries = frame.query_count(), keys = frame.key_count();
-  const std::int64_t farthest = frame.first_query + queries - 1;
-  const Tensor steps =
-      torch::arange(farthest, farthest - queries - keys + 1, -1, torch::kFloat64);  // i − j of column c: farthest − c
-  Tensor row = scheme.distance_bias(steps.clamp_min(0) * frame.queries.spacing);    // [H, Q+K−1]
+  const Tensor steps = diagonal_steps(frame);
+  Tensor row = scheme.distance_bias(steps.clamp_min(0) * frame.queries.spacing);  // [H, Q+K−1]
   row = row.defined() ? row.to(dtype) : torch::zeros({1, steps.size(0)}, dtype);
   row = row.masked_fill(steps < 0, -std::numeric_limits<double>::infinity());
-  const Tensor bias = row.unfold(1, keys, 1).flip(1);  // window r is query Q − 1 − r → [H or 1, Q, K]
+  const Tensor bias = from_diagonals(row, frame);  // [H or 1, Q, K]
   return frame.visible == Visibility{} ? bias : bias.masked_fill(frame.unseen(), -std::numeric_limits<double>::infinity());
 }
 

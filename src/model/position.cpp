@@ -2,21 +2,9 @@
 
 #include <algorithm>
 
+#include "core/short_form.h"
+
 namespace posenc {
-namespace {
-
-/// "log_n" is short for {"method": "log_n"}.
-Json spelled_out(const Json& j, const char* key) { return j.is_string() ? Json{{key, j}} : j; }
-
-template <class T>
-Json describe_short_or_long(const char* key) {
-  Json object = schema<T>().describe();
-  Json names = object["properties"][key];
-  names.erase("default");
-  return {{"anyOf", {std::move(names), std::move(object)}}};
-}
-
-}  // namespace
 
 template <>
 const Schema<TemperatureConfig>& schema<TemperatureConfig>() {
@@ -216,9 +204,10 @@ std::vector<LayerPosition> PositionConfig::plan(std::int64_t layers) const {
 }
 
 std::vector<const SchemeInfo*> PositionConfig::used_schemes() const {
+  if (pattern.empty()) return {&scheme_of(*this)};
   std::vector<const SchemeInfo*> used;
-  for (const LayerPosition& layer : plan(pattern.empty() ? 1 : 1000)) {
-    const SchemeInfo* info = &scheme_of(layer);
+  for (const LayerEntry& entry : pattern) {
+    const SchemeInfo* info = &scheme_of(entry);
     if (std::find(used.begin(), used.end(), info) == used.end()) used.push_back(info);
   }
   return used;

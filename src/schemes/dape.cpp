@@ -9,7 +9,7 @@
 #include "schemes/info.h"
 #include "schemes/inner.h"
 #ifdef POSENC_TENSORS
-#include "schemes/scheme.h"
+#include "schemes/diagonals.h"
 #endif
 
 namespace posenc {
@@ -153,9 +153,7 @@ class Dape : public Scheme {
   /// [H or 1, Q, K]; at evenly spaced positions there are only as many distances as keys.
   Tensor base_bias(const Frame& frame) const {
     if (over_->dense_bias() || frame.queries.spacing <= 0) return over_->bias(frame);
-    const std::int64_t queries = frame.query_count(), keys = frame.key_count(), farthest = frame.first_query + queries - 1;
-    const Tensor steps = torch::arange(farthest, farthest - queries - keys + 1, -1, torch::kFloat64).clamp_min(0);
-    return over_->distance_bias(steps * frame.queries.spacing).unfold(1, keys, 1).flip(1);  // window r is query Q − 1 − r
+    return from_diagonals(over_->distance_bias(diagonal_steps(frame).clamp_min(0) * frame.queries.spacing), frame);
   }
 
   std::shared_ptr<Scheme> over_;

@@ -8,7 +8,7 @@
 #include "schemes/alibi.h"
 #include "schemes/info.h"
 #ifdef POSENC_TENSORS
-#include "schemes/scheme.h"
+#include "schemes/diagonals.h"
 #endif
 
 namespace posenc {
@@ -153,13 +153,10 @@ class KerplePowerWeight : public Kerple {
 
   Tensor score(const Tensor& s, const Content&, const Frame& frame) const override {
     const bool even = frame.queries.spacing > 0;  // then Q + K − 1 distances stand for all Q·K
-    const std::int64_t queries = frame.query_count(), keys = frame.key_count(), farthest = frame.first_query + queries - 1;
-    const Tensor distances =
-        even ? torch::arange(farthest, farthest - queries - keys + 1, -1, torch::kFloat64).clamp_min(0) * frame.queries.spacing
-             : frame.distances().flatten();
+    const Tensor distances = even ? diagonal_steps(frame).clamp_min(0) * frame.queries.spacing : frame.distances().flatten();
     const auto of_pairs = [&](const Tensor& kernel) {  // [H, n] → [H, Q, K]
       const Tensor cast = kernel.to(s.scalar_type());
-      return even ? cast.unfold(1, keys, 1).flip(1) : cast.unflatten(1, {queries, keys});
+      return even ? from_diagonals(cast, frame) : cast.unflatten(1, {frame.query_count(), frame.key_count()});
     };
     return torch::addcmul(of_pairs(-power_kernel(r1_, r2_, distances)), s, of_pairs((-power_kernel(w1_, w2_, distances)).exp()));
   }

@@ -71,8 +71,10 @@ const Schema<RuntimeConfig>& schema<RuntimeConfig>() {
           .choices({"auto", "cpu"})
           .field("dtype", &RuntimeConfig::dtype, "of parameters and activations")
           .choices({"float32", "float64"})
-          .field("attention", &RuntimeConfig::attention, "reference: whole logits; blocked: by query blocks; auto: by size")
-          .choices({"auto", "reference", "blocked"});
+          .field("attention", &RuntimeConfig::attention,
+                 "fused: tiles, where the scheme allows; reference: whole logits; blocked: by query blocks; auto: the fastest "
+                 "that fits")
+          .choices({"auto", "reference", "blocked", "fused"});
   return table;
 }
 

@@ -44,7 +44,7 @@ void score_group(const LanguageModel& model, const std::vector<std::int32_t>& to
   for (std::int64_t draw = 0; draw < model.position_draws(); ++draw) {
     pass.position_seed = derive_seed(derive_seed(seed, "positions", group.first), "draw", static_cast<std::uint64_t>(draw));
     const Tensor hidden = model.hidden(window.slice(1, 0, shape.inputs), pass);  // [B, T, C]
-    const Tensor of_draw = target_nll(model, hidden.slice(1, shape.first_scored).flatten(0, 1), targets);
+    const Tensor of_draw = target_nll(model, hidden.slice(1, shape.first_scored).flatten(0, 1), targets, pass.threads);
     loss = draw == 0 ? of_draw : loss + of_draw;
   }
   loss = loss / static_cast<double>(model.position_draws());
@@ -156,7 +156,11 @@ std::vector<std::vector<double>> score_windows(const LanguageModel& model, const
   Pass pass;
   pass.attention = settings.attention;
   pass.extension = extension;
-  parallel_for(static_cast<std::int64_t>(groups.size()), settings.threads, [&](std::int64_t i) {
+  // Windows in parallel; the threads join forces on each where there are too few of them, or where several at once need too much.
+  const auto count = static_cast<std::int64_t>(groups.size());
+  const bool together = count < settings.threads || (count > 0 && windows[0].inputs > kLongWindow);
+  pass.threads = together ? settings.threads : 1;
+  parallel_for(count, together ? 1 : settings.threads, [&](std::int64_t i) {
     if (settings.stop && settings.stop()) throw Error(ExitCode::kStopped, "stopped by a signal during evaluation");
     score_group(model, tokens, windows, groups[static_cast<std::size_t>(i)], pass, settings.seed, nll);
   });

@@ -18,6 +18,9 @@ namespace posenc {
 /// Inputs per forward: enough to fill the kernels, few enough to stay in cache. One window at least.
 inline constexpr std::int64_t kGroupTokens = 2048;
 
+/// Longer windows are scored one at a time.
+inline constexpr std::int64_t kLongWindow = 8192;
+
 struct EvalSettings {
   EvalConfig config;       ///< resolved
   std::uint64_t seed = 1;  ///< of random positions

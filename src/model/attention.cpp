@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "schemes/diagonals.h"
+#include "schemes/rotation.h"
 
 namespace posenc {
 namespace {
@@ -107,18 +108,30 @@ Tensor blocked(const Rule& rule, const Content& c, const Tensor& sink, std::int6
   return torch::cat(blocks, 2);  // [B, H, Q, D]
 }
 
+LogitsShape logits_shape(const Frame& frame, const AttentionOptions& options) {
+  return {options.batch, options.heads, frame.query_count(), frame.key_count(),
+          static_cast<std::int64_t>(torch::elementSize(options.dtype))};
+}
+
+constexpr std::pair<AttentionPath, const char*> kPathNames[] = {{AttentionPath::kAuto, "auto"},
+                                                                {AttentionPath::kReference, "reference"},
+                                                                {AttentionPath::kBlocked, "blocked"},
+                                                                {AttentionPath::kFused, "fused"}};
+
 }  // namespace
 
 AttentionPath attention_path(const std::string& name) {
-  if (name == "reference") return AttentionPath::kReference;
-  if (name == "blocked") return AttentionPath::kBlocked;
-  POSENC_CHECK(name == "auto", "no attention path is called " + name);
-  return AttentionPath::kAuto;
+  for (const auto& [path, known] : kPathNames) {
+    if (name == known) return path;
+  }
+  POSENC_CHECK(false, "no attention path is called " + name);
 }
 
-const char* attention_path_name(AttentionPath path) {
-  if (path == AttentionPath::kReference) return "reference";
-  return path == AttentionPath::kBlocked ? "blocked" : "auto";
+const char* attention_path_name(AttentionPath wanted) {
+  for (const auto& [path, name] : kPathNames) {
+    if (path == wanted) return name;
+  }
+  POSENC_CHECK(false, "an attention path without a name");
 }
 
 Tensor masked_bias(const Scheme& scheme, const Frame& frame, torch::ScalarType dtype) {
@@ -133,24 +146,82 @@ std::int64_t attention_block_rows(const LogitsShape& shape, bool training) {
   return std::clamp<std::int64_t>(limit / shape.row_bytes(), 1, shape.queries);
 }
 
-AttentionPath choose_attention(AttentionPath wanted, const LogitsShape& shape, bool training) {
-  if (wanted != AttentionPath::kAuto) return wanted;
-  return attention_block_rows(shape, training) < shape.queries ? AttentionPath::kBlocked : AttentionPath::kReference;
+bool fuses(const Scheme& scheme, const SchemeTraits& traits, const Frame& frame, torch::ScalarType dtype) {
+  if (dtype != torch::kFloat32 || !traits.softmax || scheme.dense_bias()) return false;
+  if (traits.content_dependent && !scheme.has_content_terms()) return false;
+  const bool by_distance = traits.content_dependent || scheme.distance_bias(torch::zeros(1, torch::kFloat64)).defined();
+  return frame.queries.spacing > 0 || !by_distance;
 }
 
-AttentionPlan::AttentionPlan(const Scheme& scheme, bool content_dependent, Frame frame, const AttentionOptions& options)
-    : scheme_(&scheme), content_dependent_(content_dependent), frame_(std::move(frame)) {
-  const LogitsShape shape{options.batch, options.heads, frame_.query_count(), frame_.key_count(),
-                          static_cast<std::int64_t>(torch::elementSize(options.dtype))};
-  const bool training = torch::GradMode::is_enabled();
-  path_ = choose_attention(options.path, shape, training);
-  block_rows_ = options.block_rows > 0 ? options.block_rows : attention_block_rows(shape, training);
+AttentionPath choose_attention(const Scheme& scheme, const SchemeTraits& traits, const Frame& frame,
+                               const AttentionOptions& options) {
+  if (options.path == AttentionPath::kReference || options.path == AttentionPath::kBlocked) return options.path;
+  if (fuses(scheme, traits, frame, options.dtype)) return AttentionPath::kFused;
+  const LogitsShape shape = logits_shape(frame, options);
+  return attention_block_rows(shape, torch::GradMode::is_enabled()) < shape.queries ? AttentionPath::kBlocked
+                                                                                    : AttentionPath::kReference;
+}
+
+AttentionPlan::AttentionPlan(const Scheme& scheme, const SchemeTraits& traits, Frame frame, const AttentionOptions& options)
+    : scheme_(&scheme),
+      content_dependent_(traits.content_dependent),
+      frame_(std::move(frame)),
+      path_(choose_attention(scheme, traits, frame_, options)),
+      block_rows_(options.block_rows > 0 ? options.block_rows
+                                         : attention_block_rows(logits_shape(frame_, options), torch::GradMode::is_enabled())) {
+  for (const Side side : {Side::kQuery, Side::kKey}) {
+    Turn& turn = turns_[static_cast<int>(side)] = scheme.turn(side, frame_);
+    if (!turn.cos.defined()) continue;
+    turn.cos = turn.cos.to(options.dtype);
+    turn.sin = turn.sin.to(options.dtype);
+  }
   if (path_ == AttentionPath::kReference) bias_ = masked_bias(scheme, frame_, options.dtype);
+  if (path_ != AttentionPath::kFused) return;
+  terms_.visible = frame_.visible;
+  terms_.first_query = frame_.first_query;
+  terms_.threads = options.threads;
+  const Tensor steps = torch::arange(frame_.key_count(), torch::kFloat64);
+  terms_.content.distance_bias = scheme.distance_bias(steps * frame_.queries.spacing);
+  if (turns_[0].cos.requires_grad()) return;  // learned frequencies: the kernel's rotation has no gradient by its angles
+  terms_.query_turn = turns_[0];
+  terms_.key_turn = turns_[1];
 }
 
-Tensor AttentionPlan::operator()(const Content& content, const Tensor& sink) const {
+Tensor AttentionPlan::rotated(const Tensor& x, Side side) const {
+  if (!scheme_->rotates()) return x;
+  const Turn& turn = turns_[static_cast<int>(side)];
+  return turn.cos.defined() ? turn_pairs(x, turn.cos, turn.sin, turn.interleaved) : scheme_->rotate(x, side, frame_);
+}
+
+Tensor AttentionPlan::fused(const AttentionInput& in) const {
+  FusedTerms terms = terms_;
+  Tensor q = in.q, k = in.k;
+  if (!terms.query_turn.cos.defined()) {
+    q = rotated(q, Side::kQuery);
+    k = rotated(k, Side::kKey);
+  }
+  if (in.temperature.defined()) terms.temperature = in.temperature.squeeze(2);
+  terms.sink = in.sink;
+  if (content_dependent_) {
+    const std::int64_t copies = q.size(1) / k.size(1);
+    const Tensor all_k = copies > 1 ? k.repeat_interleave(copies, 1) : k;
+    terms.content = scheme_->content_terms({q, all_k, in.v, in.x}, frame_);
+    POSENC_CHECK(!terms_.content.distance_bias.defined(), "a bias of positions beside terms of content");
+  }
+  return fused_attention(q, k, in.v, terms);
+}
+
+Tensor AttentionPlan::operator()(const AttentionInput& in) const {
+  if (path_ == AttentionPath::kFused) return fused(in);
+  Content c{rotated(in.q, Side::kQuery), rotated(in.k, Side::kKey), in.v, in.x};
+  if (in.temperature.defined()) c.q = c.q * in.temperature.to(c.q.scalar_type());
+  const std::int64_t copies = in.q.size(1) / in.k.size(1);
+  if (copies > 1) {
+    c.k = c.k.repeat_interleave(copies, 1);
+    c.v = c.v.repeat_interleave(copies, 1);
+  }
   const Rule rule{scheme_, content_dependent_, frame_};
-  return path_ == AttentionPath::kReference ? reference(rule, content, bias_, sink) : blocked(rule, content, sink, block_rows_);
+  return path_ == AttentionPath::kReference ? reference(rule, c, bias_, in.sink) : blocked(rule, c, in.sink, block_rows_);
 }
 
 }  // namespace posenc

@@ -29,6 +29,7 @@ struct Pass {
   std::uint64_t position_seed = 0;          ///< of the draw of positions
   std::int64_t first_position = 0;          ///< added to every position
   std::int64_t block_rows = 0;              ///< queries per block of the blocked path; 0: by size
+  int threads = 1;                          ///< of the fused attention, within this forward
 };
 
 class LanguageModel : public torch::nn::Module {
@@ -43,6 +44,9 @@ class LanguageModel : public torch::nn::Module {
   virtual void initialise(std::uint64_t seed) = 0;
   /// Why a window of `length` inputs cannot be represented ("" when it can), with both numbers.
   virtual std::string refusal(std::int64_t length, const Extension* extension) const = 0;
+  /// The attention paths of a forward over tokens [batch, length], each named once: "fused", "fused, blocked"; "" of a model that
+  /// does not attend.
+  virtual std::string attention_paths(std::int64_t, std::int64_t, const Pass&) const { return ""; }
   /// How many draws of positions an evaluation averages over; draw d is the pass with another position_seed.
   virtual std::int64_t position_draws() const { return 1; }
   /// Trained numbers, each once.
@@ -53,7 +57,8 @@ class LanguageModel : public torch::nn::Module {
 std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::int64_t vocab, std::int64_t train_length,
                                           torch::ScalarType dtype = torch::kFloat32);
 
-/// −log p(target) of every position: hidden [n, C], targets [n] int64 → [n] float64. Logits are formed in chunks of rows.
-Tensor target_nll(const LanguageModel& model, const Tensor& hidden, const Tensor& targets);
+/// −log p(target) of every position: hidden [n, C], targets [n] int64 → [n] float64. Logits are formed in chunks of rows,
+/// on up to `threads` threads.
+Tensor target_nll(const LanguageModel& model, const Tensor& hidden, const Tensor& targets, int threads = 1);
 
 }  // namespace posenc

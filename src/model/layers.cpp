@@ -1,5 +1,11 @@
 #include "model/layers.h"
 
+#include <ATen/ThreadLocalState.h>
+
+#include <algorithm>
+
+#include "core/parallel.h"
+#include "model/fused_rows.h"
 #include "model/temperature.h"
 
 namespace posenc {
@@ -13,7 +19,7 @@ Norm::Norm(std::int64_t width, bool rms, bool bias, double eps) : rms_(rms), eps
 
 Tensor Norm::forward(const Tensor& x) const {
   if (!rms_) return torch::layer_norm(x, {x.size(-1)}, weight_, bias_, eps_);
-  return x * torch::rsqrt(x.square().mean(-1, true) + eps_) * weight_;
+  return rms_norm(x, weight_, eps_);
 }
 
 Projection::Projection(std::int64_t in, std::int64_t out, bool bias) {
@@ -47,44 +53,34 @@ void DecoderBlock::initialise_axes() {
   if (temperature_.defined()) temperature_.fill_(axes_.temperature.init.value_or(ssmax_init(shape_.train_length)));
 }
 
-Tensor DecoderBlock::project(const Tensor& x, const Tensor& positioned) const {
+Tensor DecoderBlock::project(const Tensor& x, const Tensor& positioned, int threads) const {
   const std::int64_t heads = shape_.heads + 2 * shape_.kv_heads, width = shape_.head_dim;
   const std::int64_t v_begin = (shape_.heads + shape_.kv_heads) * width;
   const Tensor all = positioned.is_same(x)
-                         ? qkv_->forward(x)
+                         ? by_rows(x, heads * width, threads, [&](const Tensor& rows) { return qkv_->forward(rows); })
                          : torch::cat({qkv_->forward(positioned, 0, v_begin), qkv_->forward(x, v_begin, heads * width)}, 2);
   return all.view({x.size(0), x.size(1), heads, width}).transpose(1, 2);
 }
 
-Tensor DecoderBlock::attention(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, bool training) const {
+Tensor DecoderBlock::attention(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, const Pass& pass) const {
   const auto batch = x.size(0), length = x.size(1);
   const auto [heads, kv_heads, width] = std::tuple(shape_.heads, shape_.kv_heads, shape_.head_dim);
   const Frame& frame = plan.frame();
-  const Tensor all = project(x, scheme.attention_input(x, frame));  // [B, H+2Hkv, T, D]
-  Tensor q = all.slice(1, 0, heads);
-  Tensor k = all.slice(1, heads, heads + kv_heads);
-  Tensor v = all.slice(1, heads + kv_heads);
+  const std::vector<Tensor> parts = project(x, scheme.attention_input(x, frame), pass.threads)
+                                        .split_with_sizes({heads, kv_heads, kv_heads}, 1);  // each [B, …, T, D]
+  AttentionInput in{parts[0], parts[1], parts[2], x};
   if (q_norm_) {
-    q = q_norm_->forward(q);
-    k = k_norm_->forward(k);
+    in.q = q_norm_->forward(in.q);
+    in.k = k_norm_->forward(in.k);
   }
-  if (scheme.rotates()) {
-    q = scheme.rotate(q, Side::kQuery, frame);
-    k = scheme.rotate(k, Side::kKey, frame);
-  }
-  const Tensor tau = temperature(axes_.temperature, temperature_, frame, training);  // [H or 1, T, 1]
-  if (tau.defined()) q = q * tau.to(q.scalar_type());
-  if (kv_heads < heads) {  // each key/value head serves heads / kv_heads consecutive query heads
-    k = k.repeat_interleave(heads / kv_heads, 1);
-    v = v.repeat_interleave(heads / kv_heads, 1);
-  }
-  const Tensor sink = axes_.sinks.type == "zero" ? torch::zeros({heads}, q.options()) : sink_;
-  const Tensor y = plan({q, k, v, x}, sink);                                        // [B, H, T, D]
-  return out_->forward(y.transpose(1, 2).reshape({batch, length, heads * width}));  // [B, T, C]
+  in.temperature = temperature(axes_.temperature, temperature_, frame, pass.training);
+  in.sink = axes_.sinks.type == "zero" ? torch::zeros({heads}, x.options()) : sink_;
+  const Tensor y = plan(in).transpose(1, 2).reshape({batch, length, heads * width});
+  return by_rows(y, x.size(2), pass.threads, [&](const Tensor& rows) { return out_->forward(rows); });  // [B, T, C]
 }
 
 Tensor DecoderBlock::mlp(const Tensor& x) const {
-  if (gate_) return down_->forward(torch::silu(gate_->forward(x)) * up_->forward(x));
+  if (gate_) return down_->forward(swiglu(gate_->forward(x), up_->forward(x)));
   const Tensor h = up_->forward(x);  // [B, T, F]
   if (activation_ == "relu") return down_->forward(torch::relu(h));
   return down_->forward(torch::gelu(h, activation_ == "gelu_tanh" ? "tanh" : "none"));
@@ -92,9 +88,25 @@ Tensor DecoderBlock::mlp(const Tensor& x) const {
 
 Tensor DecoderBlock::forward(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, const Pass& pass) const {
   const Tensor in = scheme.layer_input(x, plan.frame());
-  const Tensor attended = attention(attention_norm_->forward(in), scheme, plan, pass.training);
-  const Tensor y = in + dropout(attended, dropout_, pass.dropout);
-  return y + dropout(mlp(mlp_norm_->forward(y)), dropout_, pass.dropout);
+  const Tensor normed = by_rows(in, in.size(2), pass.threads, [&](const Tensor& rows) { return attention_norm_->forward(rows); });
+  const Tensor y = in + dropout(attention(normed, scheme, plan, pass), dropout_, pass.dropout);
+  return by_rows(y, y.size(2), pass.threads,
+                 [&](const Tensor& rows) { return rows + dropout(mlp(mlp_norm_->forward(rows)), dropout_, pass.dropout); });
+}
+
+Tensor by_rows(const Tensor& x, std::int64_t width, int threads, const std::function<Tensor(const Tensor&)>& f) {
+  constexpr std::int64_t kRows = 1024;
+  const std::int64_t length = x.size(1);
+  if (torch::GradMode::is_enabled() || length <= kRows) return f(x);
+  Tensor out = torch::empty({x.size(0), length, width}, x.options());
+  const at::ThreadLocalState here;
+  parallel_for((length + kRows - 1) / kRows, threads, [&](std::int64_t piece) {
+    const at::ThreadLocalStateGuard as_here(here);
+    at::set_num_threads(1);
+    const std::int64_t begin = piece * kRows, end = std::min(begin + kRows, length);
+    out.slice(1, begin, end).copy_(f(x.slice(1, begin, end)));
+  });
+  return out;
 }
 
 bool is_residual_projection(const std::string& name) {

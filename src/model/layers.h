@@ -3,6 +3,7 @@
 
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -37,6 +38,10 @@ class Projection : public torch::nn::Module {
   Tensor weight_, bias_;
 };
 
+/// f on the rows of x [B, T, C] → [B, T, width]. Without a graph, a long run is cut into pieces of a fixed size on up to `threads`
+/// threads, so that what f needs in between stays small; the pieces, and so the bytes, do not depend on the threads.
+Tensor by_rows(const Tensor& x, std::int64_t width, int threads, const std::function<Tensor(const Tensor&)>& f);
+
 /// Pre-norm block: x = layer_input(x); x += out(attention(norm(x))); x += mlp(norm(x)).
 class DecoderBlock : public torch::nn::Module {
  public:
@@ -46,9 +51,9 @@ class DecoderBlock : public torch::nn::Module {
   void initialise_axes();
 
  private:
-  Tensor attention(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, bool training) const;
+  Tensor attention(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, const Pass& pass) const;
   /// [B, H+2·Hkv, T, D]: all q heads, then k, then v.
-  Tensor project(const Tensor& x, const Tensor& positioned) const;
+  Tensor project(const Tensor& x, const Tensor& positioned, int threads) const;
   Tensor mlp(const Tensor& x) const;
 
   ModelShape shape_;

@@ -1,10 +1,13 @@
 // The pre-norm decoder-only transformer:
 //   x = embed(tokens);  for each layer: x += attention(norm(x)); x += mlp(norm(x));  hidden = norm(x)
 // The plan says which scheme, window and sinks each layer has.
+#include <ATen/ThreadLocalState.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "core/rng.h"
 #include "model/language_model.h"
 #include "model/layers.h"
@@ -44,7 +47,7 @@ class Transformer : public LanguageModel {
     if (sink_token_.defined()) x = torch::cat({sink_token_.expand({x.size(0), 1, x.size(2)}), x}, 1);
     const Frame frame = make_frame(tokens.size(1), pass);
     x = dropout(schemes_[0].module->embed(x, frame), config_.dropout, pass.dropout);
-    const AttentionOptions options{pass.attention, x.scalar_type(), x.size(0), shape_.heads, pass.block_rows};
+    const AttentionOptions options{pass.attention, x.scalar_type(), x.size(0), shape_.heads, pass.block_rows, pass.threads};
     std::vector<AttentionPlan> plans;
     std::vector<std::pair<std::size_t, Visibility>> planned;  // layers alike share the mask and bias of one plan
     for (const Layer& layer : layers_) {
@@ -56,12 +59,12 @@ class Transformer : public LanguageModel {
         planned.push_back(key);
         Frame seen = frame;
         seen.visible = layer.visible;
-        plans.emplace_back(*scheme.module, scheme.info->traits.content_dependent, std::move(seen), options);
+        plans.emplace_back(*scheme.module, scheme.info->traits, std::move(seen), options);
       }
       x = layer.block->forward(x, *scheme.module, plans[at], pass);
     }
     if (sink_token_.defined()) x = x.slice(1, 1);
-    return norm_->forward(x);
+    return by_rows(x, x.size(2), pass.threads, [&](const Tensor& rows) { return norm_->forward(rows); });
   }
 
   Tensor logits(const Tensor& hidden) const override {
@@ -109,6 +112,20 @@ class Transformer : public LanguageModel {
 
   void constrain() const override {
     for (const Used& scheme : schemes_) scheme.module->constrain();
+  }
+
+  std::string attention_paths(std::int64_t batch, std::int64_t length, const Pass& pass) const override {
+    const torch::AutoGradMode grad_mode(pass.training);
+    const AttentionOptions options{pass.attention, embedding_.scalar_type(), batch, shape_.heads, pass.block_rows};
+    Frame frame = make_frame(length, pass);
+    std::string paths;
+    for (const Layer& layer : layers_) {
+      const Used& scheme = schemes_[layer.scheme];
+      frame.visible = layer.visible;
+      const std::string name = attention_path_name(choose_attention(*scheme.module, scheme.info->traits, frame, options));
+      if (paths.find(name) == std::string::npos) paths += (paths.empty() ? "" : ", ") + name;
+    }
+    return paths;
   }
 
   std::int64_t position_draws() const override { return evaluation_draws(config_.position.sampler); }
@@ -196,14 +213,18 @@ std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::int64_
   return model;
 }
 
-Tensor target_nll(const LanguageModel& model, const Tensor& hidden, const Tensor& targets) {
+Tensor target_nll(const LanguageModel& model, const Tensor& hidden, const Tensor& targets, int threads) {
   constexpr std::int64_t kChunkRows = 4096;
-  std::vector<Tensor> parts;
-  for (std::int64_t begin = 0; begin < hidden.size(0); begin += kChunkRows) {
-    const std::int64_t end = std::min(begin + kChunkRows, hidden.size(0));
-    const Tensor log_p = torch::log_softmax(model.logits(hidden.slice(0, begin, end)), -1);                       // [n, V]
-    parts.push_back(-log_p.gather(1, targets.slice(0, begin, end).unsqueeze(1)).squeeze(1).to(torch::kFloat64));  // [n]
-  }
+  std::vector<Tensor> parts(static_cast<std::size_t>((hidden.size(0) + kChunkRows - 1) / kChunkRows));
+  const at::ThreadLocalState here;
+  parallel_for(static_cast<std::int64_t>(parts.size()), threads, [&](std::int64_t i) {
+    const at::ThreadLocalStateGuard as_here(here);
+    at::set_num_threads(1);
+    const std::int64_t begin = i * kChunkRows, end = std::min(begin + kChunkRows, hidden.size(0));
+    const Tensor log_p = torch::log_softmax(model.logits(hidden.slice(0, begin, end)), -1);  // [rows, V]
+    parts[static_cast<std::size_t>(i)] =
+        -log_p.gather(1, targets.slice(0, begin, end).unsqueeze(1)).squeeze(1).to(torch::kFloat64);  // [rows]
+  });
   return torch::cat(parts);
 }
 

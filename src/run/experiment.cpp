@@ -57,6 +57,21 @@ Results describe_run(const Experiment& e, const Dataset& dataset, const Language
   return r;
 }
 
+/// The attention path each part takes; a window longer than one group is scored alone.
+Json attention_paths(const Experiment& e, const LanguageModel& model) {
+  Pass pass;
+  pass.attention = attention_path(e.runtime.attention);
+  Json paths = {{"wanted", e.runtime.attention}};
+  for (const std::int64_t length : e.eval.lengths) {
+    const std::int64_t rows = std::max<std::int64_t>(1, kGroupTokens / length);
+    if (model.refusal(length, nullptr).empty())
+      paths["evaluation"][std::to_string(length)] = model.attention_paths(rows, length, pass);
+  }
+  pass.training = true;
+  paths["training"] = model.attention_paths(e.train.micro_batch(), e.train.length, pass);
+  return paths;
+}
+
 /// Every planned cell with the reason why it holds no number.
 void mark_diverged(Results& results, const Experiment& e, const std::string& reason) {
   results.status = "diverged";
@@ -231,6 +246,7 @@ Results run_experiment(const Experiment& e, const fs::path& path, RunMode mode) 
     results.by_position = std::move(evaluation.by_position);
   }
   manifest.update(Json{{"finished", utc_now()},
+                       {"attention", attention_paths(e, training.model())},
                        {"peak_rss_bytes", peak_rss()},
                        {"tokens_per_s", *results.tokens_per_second},
                        {"resumes", training.resumes()},

@@ -10,7 +10,6 @@
 #include "schemes/info.h"
 #include "schemes/rope.h"
 #ifdef POSENC_TENSORS
-#include "schemes/rotation.h"
 #include "schemes/scheme.h"
 #endif
 
@@ -96,11 +95,10 @@ class Fox : public Scheme {
 
   bool rotates() const override { return rope_; }
 
-  Tensor rotate(const Tensor& x, Side side, const Frame& frame) const override {
-    if (!rope_) return x;
-    const Positions& positions = side == Side::kQuery ? frame.queries : frame.keys;
-    const Tensor angles = torch::outer(positions.values, inv_freq_);  // [n, D/2] float64
-    return turn_pairs(x, angles.cos(), angles.sin(), /*interleaved=*/false);
+  Turn turn(Side side, const Frame& frame) const override {
+    if (!rope_) return {};
+    const Tensor angles = torch::outer(frame.of(side).values, inv_freq_);  // [n, D/2] float64
+    return {angles.cos(), angles.sin()};
   }
 
   Tensor score(const Tensor& s, const Content& content, const Frame& frame) const override {
@@ -108,6 +106,9 @@ class Fox : public Scheme {
     const Tensor own = sums.slice(2, frame.first_query, frame.first_query + frame.query_count());  // [B or 1, H, Q]
     return s + (own.unsqueeze(3) - sums.unsqueeze(2)).to(s.scalar_type());                         // [B, H, Q, K]
   }
+
+  bool has_content_terms() const override { return true; }
+  ContentTerms content_terms(const Content& content, const Frame&) const override { return {.decay = gate_sums(content.x)}; }
 
   /// The authors' rule: N(0, 0.02) and bias_init.
   void initialise(torch::Generator generator) override {

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "schemes/info.h"
 #ifdef POSENC_TENSORS
+#include "schemes/rotation.h"
 #include "schemes/scheme.h"
 #endif
 
@@ -41,6 +42,11 @@ std::shared_ptr<Scheme> make_scheme(const std::string& name, const Json& paramet
 #include "schemes/list.def"
 #undef POSENC_SCHEME
   POSENC_CHECK(false, "no scheme is called " + name);
+}
+
+Tensor Scheme::rotate(const Tensor& x, Side side, const Frame& frame) const {
+  const Turn by = turn(side, frame);
+  return by.cos.defined() ? turn_pairs(x, by.cos, by.sin, by.interleaved) : x;
 }
 
 Tensor Scheme::bias(const Frame& frame) const {

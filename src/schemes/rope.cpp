@@ -9,7 +9,6 @@
 
 #include "schemes/info.h"
 #ifdef POSENC_TENSORS
-#include "schemes/rotation.h"
 #include "schemes/scheme.h"
 #endif
 
@@ -102,11 +101,10 @@ class Rope : public Scheme {
 
   bool rotates() const override { return true; }
 
-  Tensor rotate(const Tensor& x, Side side, const Frame& frame) const override {
-    const Positions& positions = side == Side::kQuery ? frame.queries : frame.keys;
+  Turn turn(Side side, const Frame& frame) const override {
     const Tensor frequencies = learned_.defined() ? learned_.to(torch::kFloat64) : inv_freq_;
-    const Tensor angles = torch::outer(positions.values, frequencies);  // [n, R/2] float64
-    return turn_pairs(x, angles.cos(), angles.sin(), interleaved_);
+    const Tensor angles = torch::outer(frame.of(side).values, frequencies);  // [n, R/2] float64
+    return {angles.cos(), angles.sin(), interleaved_};
   }
 
   void initialise(torch::Generator) override {

@@ -27,25 +27,20 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/visibility.h"
 #include "schemes/info.h"
 
 namespace posenc {
 
 using torch::Tensor;
 
+enum class Side { kQuery, kKey };
+
 /// Positions of a run of tokens.
 struct Positions {
   Tensor values;       ///< [n] float64
   double spacing = 1;  ///< the constant step between neighbours; 0 when there is none
   Positions slice(std::int64_t begin, std::int64_t end) const { return {values.slice(0, begin, end), spacing}; }
-};
-
-/// Which of the keys before it a query may see, by index.
-struct Visibility {
-  std::int64_t window = 0;      ///< the last `window` keys, its own included; 0: all
-  std::int64_t chunk = 0;       ///< only keys of its own run of `chunk`; 0: all
-  std::int64_t keep_first = 0;  ///< these first keys stay visible beyond window and chunk
-  bool operator==(const Visibility&) const = default;
 };
 
 /// What a hook may know about the block of queries at hand.
@@ -56,6 +51,7 @@ struct Frame {
   std::int64_t train_length = 0;
   Visibility visible = {};
 
+  const Positions& of(Side side) const { return side == Side::kQuery ? queries : keys; }
   std::int64_t query_count() const { return queries.values.size(0); }
   std::int64_t key_count() const { return keys.values.size(0); }
   /// [Q, K] bool: the keys a query must not see.
@@ -74,7 +70,21 @@ struct Content {
   Tensor x;  ///< [B, K, C] the attention's normalised input
 };
 
-enum class Side { kQuery, kKey };
+/// Angles by which pairs of dims are turned: (a, b) → (a·cos − b·sin, a·sin + b·cos). Pairs are (2k, 2k+1) when interleaved, else
+/// (k, k+R/2) among the first R dims.
+struct Turn {
+  Tensor cos, sin;  ///< [n, R/2] float64, each may hold a factor of the pair as well; undefined: nothing is turned
+  bool interleaved = false;
+};
+
+/// What a scheme adds by content, in forms that need no matrix over queries and keys. Undefined: no such term.
+struct ContentTerms {
+  Tensor decay;          ///< c [B or 1, H, K] float64: adds c_i − c_j
+  Tensor key_bias;       ///< [B or 1, H, K] float64: adds entry j
+  Tensor distance_bias;  ///< [H, K]: adds entry i − j
+  Tensor key_vectors;    ///< a [1 or H, K, D]: adds q_i·a_{i−j}/√D
+  Tensor value_vectors;  ///< b [1 or H, K, D]: adds Σ_j w_ij b_{i−j} to y
+};
 
 class Scheme : public torch::nn::Module {
  public:
@@ -90,9 +100,11 @@ class Scheme : public torch::nn::Module {
 
   /// Whether rotate does anything.
   virtual bool rotates() const { return false; }
-  /// Turns x [B, H, n, D] by the angles of the frame's queries or keys, whichever `side` says it is. Both sides may come back
-  /// wider than they went in; the logits are divided by the root of what comes back.
-  virtual Tensor rotate(const Tensor& x, Side, const Frame&) const { return x; }
+  /// The angles of the frame's queries or keys, whichever `side` says it is.
+  virtual Turn turn(Side, const Frame&) const { return {}; }
+  /// Turns x [B, H, n, D], by default as turn says. Both sides may come back wider than they went in; the logits are divided by
+  /// the root of what comes back.
+  virtual Tensor rotate(const Tensor& x, Side, const Frame&) const;
 
   /// The bias of a query on a key `distances` [n] float64 behind it → [H, n], any dtype; undefined when the scheme has no such
   /// bias.
@@ -111,6 +123,11 @@ class Scheme : public torch::nn::Module {
   virtual Tensor weights(const Tensor& s, const Frame&) const { return torch::softmax(s, -1); }
   /// Adds value-side terms to y [B, H, Q, D], given the weights [B, H, Q, K].
   virtual Tensor mix(const Tensor& y, const Tensor&, const Frame&) const { return y; }
+
+  /// score and mix once more in the forms of ContentTerms, where they have them: what the fused kernel takes. Asked for only at
+  /// evenly spaced positions; entry d of a table is of d steps. q and k may not be turned yet.
+  virtual bool has_content_terms() const { return false; }
+  virtual ContentTerms content_terms(const Content&, const Frame&) const { return {}; }
 
   /// The last position the scheme can represent (the end of a table); unlimited by default.
   virtual double last_position() const { return std::numeric_limits<double>::infinity(); }

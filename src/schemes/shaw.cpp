@@ -72,6 +72,15 @@ class Shaw : public Scheme {
     return y + torch::matmul(weight_of, values_);
   }
 
+  /// A query's vectors; those of a key (relative_key_query) have no such form.
+  bool has_content_terms() const override { return !key_query_; }
+  ContentTerms content_terms(const Content&, const Frame& frame) const override {
+    const Tensor distances = torch::arange(frame.key_count(), torch::kFloat64) * frame.queries.spacing;
+    const Tensor row = distances.clamp_max(static_cast<double>(max_distance_)).to(torch::kInt64);  // [K]
+    const auto of_distance = [&](const Tensor& table) { return table.index_select(0, row).unsqueeze(0); };
+    return {.key_vectors = of_distance(keys_), .value_vectors = values_.defined() ? of_distance(values_) : Tensor()};
+  }
+
   void initialise(torch::Generator generator) override {
     const torch::NoGradGuard no_grad;
     for (Tensor& table : parameters()) table.normal_(0, 0.02, generator);

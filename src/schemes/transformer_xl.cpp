@@ -82,6 +82,18 @@ class TransformerXl : public Scheme {
     return s + (content + position) / std::sqrt(static_cast<double>(head_dim_));
   }
 
+  bool has_content_terms() const override { return true; }
+  ContentTerms content_terms(const Content& c, const Frame& frame) const override {
+    const Tensor &u = shared().at(0), &v = shared().at(1);  // [H, D]
+    const double scale = 1 / std::sqrt(static_cast<double>(head_dim_));
+    const Tensor distances = torch::arange(frame.key_count(), torch::kFloat64) * frame.queries.spacing;   // [K]
+    const Tensor r = torch::matmul(sinusoids(distances).to(u.scalar_type()), weights().transpose(1, 2));  // [H, K, D]
+    const Tensor of_keys = torch::matmul(c.k, u.unsqueeze(2)).squeeze(3);                                 // [B, H, K]
+    return {.key_bias = scale * of_keys.to(torch::kFloat64),
+            .distance_bias = scale * torch::matmul(r, v.unsqueeze(2)).squeeze(2),
+            .key_vectors = r};
+  }
+
   /// All weights N(0, 0.02), the authors' rule.
   void initialise(torch::Generator generator) override {
     const torch::NoGradGuard no_grad;

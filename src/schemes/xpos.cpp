@@ -10,7 +10,6 @@
 #include "schemes/info.h"
 #include "schemes/rope.h"
 #ifdef POSENC_TENSORS
-#include "schemes/rotation.h"
 #include "schemes/scheme.h"
 #endif
 
@@ -86,13 +85,13 @@ class Xpos : public Scheme {
 
   bool rotates() const override { return true; }
 
-  Tensor rotate(const Tensor& x, Side side, const Frame& frame) const override {
-    const Tensor& positions = (side == Side::kQuery ? frame.queries : frame.keys).values;       // [n]
+  Turn turn(Side side, const Frame& frame) const override {
+    const Tensor& positions = frame.of(side).values;                                            // [n]
     const Tensor angles = torch::outer(positions, inv_freq_);                                   // [n, D/2] float64
     const Tensor steps = (positions - frame.keys.values[frame.key_count() / 2]) / scale_base_;  // [n]
     const Tensor log_scale = torch::outer(steps, log_zeta_).clamp(-kLargestLog, kLargestLog);   // [n, D/2]
     const Tensor scale = (side == Side::kQuery ? log_scale : -log_scale).exp();
-    return turn_pairs(x, angles.cos() * scale, angles.sin() * scale, interleaved_);
+    return {angles.cos() * scale, angles.sin() * scale, interleaved_};
   }
 
  private:

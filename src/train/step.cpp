@@ -6,6 +6,7 @@
 
 #include "core/parallel.h"
 #include "core/rng.h"
+#include "model/fused_rows.h"
 
 namespace posenc {
 namespace {
@@ -57,9 +58,7 @@ void add_piece(const LanguageModel& model, const std::vector<Tensor>& parameters
     pass.dropout = torch::make_generator<torch::CPUGeneratorImpl>(
         derive_seed(options.dropout_seed, "dropout", static_cast<std::uint64_t>(piece)));
   const Tensor logits = model.logits(model.hidden(inputs.slice(0, begin, end), pass)).flatten(0, 1);  // [b·T, V]
-  const Tensor loss =
-      torch::nll_loss(torch::log_softmax(logits, -1), targets.slice(0, begin, end).flatten(), {}, torch::Reduction::Sum) /
-      static_cast<double>(targets.numel());
+  const Tensor loss = nll_sum(logits, targets.slice(0, begin, end).flatten()) / static_cast<double>(targets.numel());
   std::vector<Tensor> grads =
       torch::autograd::grad({loss}, parameters, {}, /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
   for (std::size_t i = 0; i < grads.size(); ++i)

@@ -32,9 +32,9 @@ Tensor seen(const Tensor& logits) { return logits.tril(logits.size(-1) - logits.
 struct Heads {
   Tensor q, k, v;
   Heads to(torch::ScalarType dtype) const { return {q.to(dtype), k.to(dtype), v.to(dtype)}; }
-  Content content() const {
-    return {q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), torch::zeros({1, k.size(1), 1}, k.options())};
-  }
+  Tensor x() const { return torch::zeros({1, k.size(1), 1}, k.options()); }
+  AttentionInput input() const { return {q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), x()}; }
+  Content content() const { return {q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), x()}; }
 };
 
 Heads heads_of(const Json& in) { return {numbers(in.at("q")), numbers(in.at("k")), numbers(in.at("v"))}; }
@@ -43,15 +43,17 @@ Heads heads_of(const Json& in) { return {numbers(in.at("q")), numbers(in.at("k")
 Tensor by_head(const Tensor& x, std::int64_t heads) { return x.unflatten(1, {heads, x.size(1) / heads}).transpose(0, 1); }
 Tensor merged(const Tensor& y) { return y.transpose(0, 1).flatten(1); }
 
-/// Calls `check` with the attention y [H, Q, D] of each path: whole, by single queries, by three.
+/// Calls `check` with the attention y [H, Q, D] of each path: fused where it fits, whole, by single queries, by three.
 void with_attention(const Scheme& scheme, const Heads& heads, const Frame& frame,
                     const std::function<void(const Tensor&)>& check) {
-  AttentionOptions options{AttentionPath::kReference, heads.q.scalar_type(), 1, heads.q.size(0)};
-  check(AttentionPlan(scheme, true, frame, options)(heads.content())[0]);
+  AttentionOptions options{AttentionPath::kFused, heads.q.scalar_type(), 1, heads.q.size(0)};
+  check(AttentionPlan(scheme, {.content_dependent = true}, frame, options)(heads.input())[0]);
+  options.path = AttentionPath::kReference;
+  check(AttentionPlan(scheme, {.content_dependent = true}, frame, options)(heads.input())[0]);
   options.path = AttentionPath::kBlocked;
   for (const std::int64_t rows : {1, 3}) {
     options.block_rows = rows;
-    check(AttentionPlan(scheme, true, frame, options)(heads.content())[0]);
+    check(AttentionPlan(scheme, {.content_dependent = true}, frame, options)(heads.input())[0]);
   }
 }
 

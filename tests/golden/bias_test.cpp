@@ -73,9 +73,9 @@ void check_scores(Findings& findings, const std::string& place, const Scheme& sc
   const Tensor weights = torch::softmax(want.masked_fill(frame.unseen(), -std::numeric_limits<double>::infinity()), -1);
   // A weight moves by at most a quarter of what its logit does, and the expected logits are rounded.
   const double rounded = tolerance + kRounding * want.abs().max().item<double>();
-  for (const auto path : {AttentionPath::kReference, AttentionPath::kBlocked}) {
-    const AttentionPlan plan(scheme, /*content_dependent=*/true, frame, {path, dtype, 1, heads, /*block_rows=*/3});
-    findings.near(place, plan(content)[0], weights, {rounded, 0});
+  for (const auto path : {AttentionPath::kReference, AttentionPath::kBlocked, AttentionPath::kFused}) {
+    const AttentionPlan plan(scheme, {.content_dependent = true}, frame, {path, dtype, 1, heads, /*block_rows=*/3});
+    findings.near(place, plan({content.q, content.k, content.v, content.x})[0], weights, {rounded, 0});
   }
 }
 

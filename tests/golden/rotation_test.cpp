@@ -70,22 +70,24 @@ Findings check_attn_fox(const Golden& golden) {
         return given.repeat_interleave(heads / given.size(0), 0).unsqueeze(0);
       };
       const Tensor x = numbers(in.at("x")).to(dtype).unsqueeze(0);  // [1, T, C]
-      const Content content{by_head("q"), by_head("k"), by_head("v"), x};
+      const AttentionInput content{by_head("q"), by_head("k"), by_head("v"), x};
       const Frame frame{counted(length), counted(length), 0, length};
 
-      const Tensor bias = scheme->score(torch::zeros({1, heads, length, length}, dtype), content, frame)[0];
+      const Content seen{content.q, content.k, content.v, x};
+      const Tensor bias = scheme->score(torch::zeros({1, heads, length, length}, dtype), seen, frame)[0];
       findings.near(one.place("bias_tril"), bias.tril(), numbers(expected.at("bias_tril")), tolerance);
       // Behind one token more in front, every gate is the bias of a token on the one before.
-      Content longer = content;
+      Content longer = seen;
       longer.x = torch::cat({x.slice(1, 0, 1), x}, 1);
       const Frame longer_frame{counted(length + 1), counted(length + 1), 0, length};
       const Tensor gates = scheme->score(torch::zeros({1, heads, length + 1, length + 1}, dtype), longer, longer_frame)[0];
       findings.near(one.place("log_forget"), gates.diagonal(-1, 1, 2), numbers(expected.at("log_forget")), tolerance);
 
-      Content identity = content;
+      AttentionInput identity = content;
       identity.v = torch::eye(length, dtype).expand({1, heads, length, length});
-      for (const auto& [path, rows] : {std::pair(AttentionPath::kReference, 0), std::pair(AttentionPath::kBlocked, 2)}) {
-        const AttentionPlan plan(*scheme, /*content_dependent=*/true, frame,
+      for (const auto& [path, rows] : {std::pair(AttentionPath::kReference, 0), std::pair(AttentionPath::kBlocked, 2),
+                                       std::pair(AttentionPath::kFused, 0)}) {
+        const AttentionPlan plan(*scheme, {.content_dependent = true}, frame,
                                  {.path = path, .dtype = dtype, .batch = 1, .heads = heads, .block_rows = rows});
         const Tensor out = plan(content)[0];
         findings.near(one.place("attn_probs"), plan(identity)[0], numbers(expected.at("attn_probs")), tolerance);

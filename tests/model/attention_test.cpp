@@ -34,7 +34,8 @@ Content random_content(std::int64_t batch, std::int64_t heads, std::int64_t leng
 
 Tensor attend(const Scheme& scheme, bool content_dependent, const Content& c, const Frame& frame, std::int64_t block_rows = 0) {
   const AttentionPath path = block_rows == 0 ? AttentionPath::kReference : AttentionPath::kBlocked;
-  return AttentionPlan(scheme, content_dependent, frame, {path, c.q.scalar_type(), c.q.size(0), c.q.size(1), block_rows})(c);
+  const AttentionOptions options{path, c.q.scalar_type(), c.q.size(0), c.q.size(1), block_rows};
+  return AttentionPlan(scheme, {.content_dependent = content_dependent}, frame, options)({c.q, c.k, c.v, c.x});
 }
 
 /// Output and gradients of a weighted sum of it, for content and parameters.
@@ -250,20 +251,40 @@ TEST(Attention, NoScoreLetsAFutureKeyThrough) {
 
 // 8 heads, 4096 queries and keys of 4 bytes: a row of logits takes 128 KiB, and 64 (inference) or 512 (training) of them fill 8
 // and 64 MiB.
-TEST(AttentionPath, FollowsFromTheSizeOfTheLogits) {
-  const LogitsShape large{1, 8, 4096, 4096, 4}, small{1, 8, 128, 128, 4}, huge{4, 32, 8, 1 << 20, 8};
+TEST(AttentionPath, BlocksKeepTheirLogitsSmall) {
+  const LogitsShape large{1, 8, 4096, 4096, 4}, huge{4, 32, 8, 1 << 20, 8};
   EXPECT_EQ(attention_block_rows(large, false), 64);
   EXPECT_EQ(attention_block_rows(large, true), 512);
   EXPECT_EQ(attention_block_rows(huge, false), 1);
-  EXPECT_EQ(choose_attention(AttentionPath::kAuto, large, true), AttentionPath::kBlocked);
-  EXPECT_EQ(choose_attention(AttentionPath::kAuto, small, true), AttentionPath::kReference);
-  EXPECT_EQ(choose_attention(AttentionPath::kReference, large, true), AttentionPath::kReference);
-  EXPECT_EQ(choose_attention(AttentionPath::kBlocked, small, false), AttentionPath::kBlocked);
+}
+
+TEST(AttentionPath, IsTheFusedOneWhereTheSchemeAllowsAndElseFollowsFromTheSize) {
+  const torch::NoGradGuard no_grad;
+  const auto chosen = [](const char* scheme, AttentionPath wanted, std::int64_t length, torch::ScalarType dtype,
+                         double spacing = 1) {
+    const AttentionOptions options{.path = wanted, .dtype = dtype, .heads = 8};
+    const SchemeTraits& traits = find_registered(schemes(), scheme)->traits;
+    return std::string(attention_path_name(choose_attention(*named(scheme, 8), traits, frame_of(length, spacing), options)));
+  };
+  const auto any = AttentionPath::kAuto, fused = AttentionPath::kFused;
+  for (const char* scheme : {"none", "rope", "alibi", "t5", "xpos", "kerple_log", "fox", "shaw", "transformer_xl"})
+    EXPECT_EQ(chosen(scheme, any, 128, torch::kFloat32), "fused") << scheme;
+  for (const char* scheme : {"fire", "cope", "dape", "stick_breaking", "deberta", "path"}) {
+    EXPECT_EQ(chosen(scheme, any, 128, torch::kFloat32), "reference") << scheme;
+    EXPECT_EQ(chosen(scheme, fused, 4096, torch::kFloat32), "blocked") << scheme;
+  }
+  EXPECT_EQ(chosen("alibi", any, 128, torch::kFloat64), "reference");
+  EXPECT_EQ(chosen("alibi", any, 4096, torch::kFloat64), "blocked");
+  EXPECT_EQ(chosen("alibi", any, 128, torch::kFloat32, /*spacing=*/0), "reference");  // distances are not indices
+  EXPECT_EQ(chosen("rope", any, 128, torch::kFloat32, /*spacing=*/0), "fused");
+  EXPECT_EQ(chosen("alibi", AttentionPath::kReference, 4096, torch::kFloat32), "reference");
+  EXPECT_EQ(chosen("alibi", AttentionPath::kBlocked, 128, torch::kFloat32), "blocked");
 }
 
 TEST(AttentionPath, HasANameBothWays) {
-  for (const char* name : {"auto", "reference", "blocked"}) EXPECT_STREQ(attention_path_name(attention_path(name)), name);
-  EXPECT_THROW(attention_path("fused"), std::logic_error);
+  for (const char* name : {"auto", "reference", "blocked", "fused"})
+    EXPECT_STREQ(attention_path_name(attention_path(name)), name);
+  EXPECT_THROW(attention_path("flash"), std::logic_error);
 }
 
 }  // namespace

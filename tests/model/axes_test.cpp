@@ -89,8 +89,8 @@ TEST(Axes, AZeroSinkTakesHalfOfAnIndifferentRow) {
   const Tensor zero = torch::zeros({1, 1, 2, 2}, torch::kFloat64), one = torch::ones({1, 1, 2, 2}, torch::kFloat64);
   const Positions at{torch::arange(2, torch::kFloat64)};
   for (const auto path : {AttentionPath::kReference, AttentionPath::kBlocked}) {
-    const AttentionPlan plan(none, false, {at, at}, {path, torch::kFloat64});
-    const Tensor y = plan({zero, zero, one, zero[0]}, torch::zeros({1}, torch::kFloat64))[0][0];
+    const AttentionPlan plan(none, {}, {at, at}, {path, torch::kFloat64});
+    const Tensor y = plan({zero, zero, one, zero[0], {}, torch::zeros({1}, torch::kFloat64)})[0][0];
     EXPECT_NEAR(y[0][0].item<double>(), 1.0 / 2, 1e-15);
     EXPECT_NEAR(y[1][0].item<double>(), 2.0 / 3, 1e-15);
   }

@@ -151,7 +151,7 @@ TEST(Fox, GradientsStayFiniteWhenGatesSaturate) {
     scheme->zero_grad();
     const Tensor x = random_x(8, 3, torch::kFloat32);
     const Tensor q = torch::ones({1, 2, 8, 4});
-    const AttentionPlan plan(*scheme, true, frame_of(8), {.path = AttentionPath::kReference, .heads = 2});
+    const AttentionPlan plan(*scheme, {.content_dependent = true}, frame_of(8), {.path = AttentionPath::kReference, .heads = 2});
     plan({q, q, torch::rand({1, 2, 8, 4}), x}).square().sum().backward();
     for (const Tensor& p : scheme->parameters()) EXPECT_TRUE(p.grad().isfinite().all().item<bool>()) << logit;
   }

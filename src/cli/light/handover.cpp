@@ -1,8 +1,7 @@
 // The tensor commands of the light executable: replace this process by `posenc-torch` with the same arguments. OpenMP and malloc
 // read their environment while they are loaded, so what LibTorch needs is set here, before: workers wait without spinning,
 // kernels stay on the worker's own thread, and freed activations are kept for the next step instead of being given back to the
-// system and faulted in again (1.2 times the steps per second). OpenBLAS before 0.3.26 knows AVX-512 on Intel alone and takes AVX2
-// kernels on AMD; those for AVX-512 are twice as fast where its units are whole (Zen 5).
+// system and faulted in again (1.2 times the steps per second).
 
 #include <unistd.h>
 
@@ -12,7 +11,6 @@
 
 #include "cli/command.h"
 #include "cli/tensor_commands.h"
-#include "core/machine.h"
 #include "run/signals.h"
 
 namespace posenc {
@@ -24,7 +22,6 @@ int hand_over() {
   setenv("OPENBLAS_NUM_THREADS", "1", 0);
   setenv("MALLOC_MMAP_THRESHOLD_", "268435456", 0);
   setenv("MALLOC_TRIM_THRESHOLD_", "536870912", 0);
-  if (simd_level() == "avx512" && __builtin_cpu_is("amd")) setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
   const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "posenc-torch";
   std::vector<char*> argv;
   for (const std::string& argument : process_arguments()) argv.push_back(const_cast<char*>(argument.c_str()));

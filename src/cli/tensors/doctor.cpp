@@ -7,6 +7,7 @@
 #include "cli/tensor_commands.h"
 #include "core/machine.h"
 #include "data/corpora.h"
+#include "kernels/attention.h"
 #include "run/blas.h"
 
 namespace posenc {
@@ -28,6 +29,11 @@ std::vector<Finding> findings(const BlasInfo& blas, double gflops) {
   } else if (blas.threading == "pthread") {
     found.push_back({"OpenBLAS is the pthread build, which is 2-4 times slower beside OpenMP with several threads",
                      "apt-get install libopenblas0-openmp, then update-alternatives --config libblas.so.3-x86_64-linux-gnu"});
+  }
+  const char* kernel = std::getenv("OPENBLAS_CORETYPE");
+  if (kernel && simd_level() == "avx512" && (blas.core == "Haswell" || blas.core == "Zen")) {
+    found.push_back({fmt::format("OPENBLAS_CORETYPE={} holds OpenBLAS to AVX2 kernels on a processor with AVX-512", kernel),
+                     "unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE, unless it was set against a fault of this OpenBLAS"});
   }
   const char* wait = std::getenv("OMP_WAIT_POLICY");
   if (!wait || std::string(wait) != "passive") {
@@ -56,6 +62,7 @@ int run_doctor(const std::string& format) {
       {"blas", {{"library", blas.library}, {"config", blas.config}, {"kernel", blas.core}, {"threading", blas.threading}}},
       {"sgemm_512_gflops", gflops},
       {"simd", simd_level()},
+      {"kernels", kernels::simd_target()},
       {"cpu", cpu_model()},
       {"threads", available_cores()},
       {"available_memory_bytes", available_memory()},

@@ -28,6 +28,7 @@ void add_schemes(CLI::App& app, const GlobalOptions& global, Action& action);
 void add_schema(CLI::App& app, const GlobalOptions& global, Action& action);
 void add_plan(CLI::App& app, const GlobalOptions& global, Action& action);
 void add_doctor(CLI::App& app, const GlobalOptions& global, Action& action);
+void add_bench(CLI::App& app, const GlobalOptions& global, Action& action);
 void add_corpus(CLI::App& app, const GlobalOptions& global, Action& action);
 
 /// Text to stdout, or to a file (atomically) when one is named.

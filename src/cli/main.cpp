@@ -54,6 +54,7 @@ int run_cli(int argc, char** argv) {
   add_schema(app, global, action);
   add_plan(app, global, action);
   add_doctor(app, global, action);
+  add_bench(app, global, action);
   add_corpus(app, global, action);
   try {
     app.parse(argc, argv);

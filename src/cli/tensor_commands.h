@@ -4,8 +4,10 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "config/experiment.h"
+#include "run/bench.h"
 #include "run/run_dir.h"
 
 namespace posenc {
@@ -14,5 +16,6 @@ int run_train(const Experiment& experiment, const std::filesystem::path& directo
 int run_eval(const std::filesystem::path& directory, const Experiment& experiment, const std::string& out);
 int run_plan(const Experiment& experiment, const std::string& format);
 int run_doctor(const std::string& format);
+int run_bench(const std::vector<BenchCase>& cases, const BenchOptions& options, const std::string& format);
 
 }  // namespace posenc

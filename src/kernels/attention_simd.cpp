@@ -128,8 +128,8 @@ HWY_INLINE void for_each_logit(const float* s, Extent e, KeyTile::Seen seen, con
 
 /// Zeros where the row's block leaves columns out.
 HWY_INLINE void clear_outside(float* row, Extent e, Index columns) {
-  std::fill(row, row + e.from, 0.0f);
-  std::fill(row + e.to, row + columns, 0.0f);
+  if (e.from > 0) std::fill(row, row + e.from, 0.0f);
+  if (e.to < columns) std::fill(row + e.to, row + columns, 0.0f);
 }
 
 /// Everything one thread needs for the queries of one head: the packed tile, its logits and its running results.
@@ -268,6 +268,7 @@ class HeadWork {
       top = hn::Max(top, x);
     });
     const float new_max = max_of(top);
+    if (std::isinf(new_max) && new_max < 0) return std::fill(s, s + tile.columns(), 0.0f);  // a bias of −∞ hides all of them
     const FloatVec max = hn::Set(d, new_max);
     if (new_max > max_[r]) {
       scale_row(r, std::exp(max_[r] - new_max));

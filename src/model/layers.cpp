@@ -28,7 +28,7 @@ Projection::Projection(std::int64_t in, std::int64_t out, bool bias) {
 }
 
 Tensor Projection::forward(const Tensor& x, std::int64_t begin, std::int64_t end) const {
-  return torch::linear(x, weight_.slice(0, begin, end), bias_.defined() ? bias_.slice(0, begin, end) : bias_);
+  return affine(x, weight_.slice(0, begin, end), bias_.defined() ? bias_.slice(0, begin, end) : bias_);
 }
 
 DecoderBlock::DecoderBlock(const ModelConfig& c, const LayerAxes& axes, std::int64_t train_length)

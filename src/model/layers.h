@@ -10,6 +10,7 @@
 #include "model/attention.h"
 #include "model/config.h"
 #include "model/language_model.h"
+#include "model/affine.h"
 
 namespace posenc {
 
@@ -30,7 +31,7 @@ class Norm : public torch::nn::Module {
 class Projection : public torch::nn::Module {
  public:
   Projection(std::int64_t in, std::int64_t out, bool bias);
-  Tensor forward(const Tensor& x) const { return torch::linear(x, weight_, bias_); }
+  Tensor forward(const Tensor& x) const { return affine(x, weight_, bias_); }
   /// Outputs `begin` to `end` alone.
   Tensor forward(const Tensor& x, std::int64_t begin, std::int64_t end) const;
 

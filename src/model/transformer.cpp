@@ -68,8 +68,8 @@ class Transformer : public LanguageModel {
   }
 
   Tensor logits(const Tensor& hidden) const override {
-    if (!config_.tie_embeddings) return torch::linear(hidden, head_);
-    return torch::linear(hidden.slice(-1, 0, embedding_.size(1)), embedding_);
+    if (!config_.tie_embeddings) return affine(hidden, head_);
+    return affine(hidden.slice(-1, 0, embedding_.size(1)), embedding_);
   }
 
   void initialise(std::uint64_t seed) override {

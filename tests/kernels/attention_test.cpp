@@ -284,6 +284,22 @@ TEST(FusedAttentionLimits, LargeLogitsDoNotOverflow) {
   for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_TRUE(std::isfinite(problem.y[i])) << i;
 }
 
+TEST(FusedAttentionLimits, ABiasOfMinusInfinityHidesAKey) {
+  for (const std::string& target : simd_targets()) {
+    use_simd_target(target);
+    Case c{"hidden", sized(300)};
+    c.bias = true;
+    Problem problem(c);
+    for (std::size_t i = 0; i < problem.bias.size(); ++i) {
+      if (i % 300 >= 5) problem.bias[i] = -std::numeric_limits<float>::infinity();
+    }
+    problem.forward();
+    const auto expected = problem.reference();
+    for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(problem.y[i], expected[i], 1e-5) << target << ", " << i;
+  }
+  use_simd_target("");
+}
+
 TEST(FusedAttentionLimits, NotANumberReachesWhatSeesItAndNothingElse) {
   for (const std::string& target : simd_targets()) {
     use_simd_target(target);

@@ -1,5 +1,6 @@
 // The fused operations in float32 against LibTorch's own in float64, which is what they fall back to.
 #include "model/fused_rows.h"
+#include "model/affine.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -61,6 +62,20 @@ TEST(FusedRows, LossIsTheLogSoftmaxOfTheTarget) {
   for (const std::int64_t vocab : {2, 5, 16, 33, 256}) {
     const Tensor targets = torch::arange(11) % vocab;
     expect_exact([&](const std::vector<Tensor>& in) { return nll_sum(in[0], targets); }, {3 * random({11, vocab}, 1)});
+  }
+}
+
+TEST(FusedRows, AffineIsTheProductOfRows) {
+  for (const auto& [rows, in, out] : {std::tuple(1, 1, 1), std::tuple(7, 5, 3), std::tuple(64, 33, 130), std::tuple(0, 4, 2)}) {
+    const std::vector<Tensor> at = {random({2, rows, in}, 1), random({out, in}, 2), random({out}, 3)};
+    if (rows > 0) {
+      expect_exact([](const std::vector<Tensor>& t) { return affine(t[0], t[1], t[2]); }, at);
+      expect_exact([](const std::vector<Tensor>& t) { return affine(t[0], t[1]); }, {at[0], at[1]});
+      expect_exact([](const std::vector<Tensor>& t) { return affine(t[0].transpose(0, 1).slice(2, 0, 1), t[1].slice(1, 0, 1)); },
+                   {at[0], at[1]});
+    } else {
+      EXPECT_EQ(affine(at[0].to(torch::kFloat32), at[1].to(torch::kFloat32)).sizes(), (std::vector<std::int64_t>{2, 0, 2}));
+    }
   }
 }
 

@@ -64,17 +64,17 @@ inline void turn_row(const float* x, Index width, const Rotation& r, Index i, fl
   for (Index d = done; d < width; ++d) out[d] = factor * x[d];
 }
 
-/// Rows [0, n) of a matrix [n, width] transposed: out [width, ld].
-inline void transpose(const Buffer& in, Index n, Index width, float* out, Index ld) {
+/// Rows [first, first + n) of a matrix of `width` columns, transposed: out [width, ld].
+inline void transpose(const Buffer& in, Index first, Index n, Index width, float* out, Index ld) {
   constexpr Index kBlock = 8;
   for (Index i = 0; i < n; i += kBlock) {
     const Index rows = std::min(kBlock, n - i);
     for (Index d = 0; d < width; ++d) {
       float* to = out + d * ld + i;
       if (rows == kBlock) {
-        for (Index r = 0; r < kBlock; ++r) to[r] = in.row(i + r)[d];
+        for (Index r = 0; r < kBlock; ++r) to[r] = in.row(first + i + r)[d];
       } else {
-        for (Index r = 0; r < rows; ++r) to[r] = in.row(i + r)[d];
+        for (Index r = 0; r < rows; ++r) to[r] = in.row(first + i + r)[d];
       }
     }
   }

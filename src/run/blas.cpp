@@ -38,6 +38,10 @@ BlasInfo blas_info() {
   return info;
 }
 
+Json to_json(const BlasInfo& blas) {
+  return {{"library", blas.library}, {"config", blas.config}, {"kernel", blas.core}, {"threading", blas.threading}};
+}
+
 double sgemm_gflops(std::int64_t n) {
   at::set_num_threads(1);
   const torch::InferenceMode inference;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/json.h"
+
 namespace posenc {
 
 struct BlasInfo {
@@ -16,6 +18,9 @@ struct BlasInfo {
 };
 
 BlasInfo blas_info();
+
+/// library, config, kernel, threading: how manifests, doctor and bench write it.
+Json to_json(const BlasInfo& blas);
 
 /// GFLOP/s of a float32 n×n×n product on one thread, by CPU time: the best of several.
 double sgemm_gflops(std::int64_t n = 512);

@@ -30,7 +30,7 @@ Json run_manifest(const Experiment& experiment, const Dataset& dataset, int thre
       {"git", POSENC_GIT},
       {"compiler", __VERSION__},
       {"libtorch", TORCH_VERSION},
-      {"blas", {{"library", blas.library}, {"config", blas.config}, {"kernel", blas.core}, {"threading", blas.threading}}},
+      {"blas", to_json(blas)},
       {"cpu", cpu_model()},
       {"simd", simd_level()},
       {"kernels", kernels::simd_target()},

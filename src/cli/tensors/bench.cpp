@@ -47,18 +47,10 @@ Json to_json(const Measurement& m, const Machine& machine) {
 }
 
 std::string as_json(const std::vector<Measurement>& measured, const Machine& machine, int threads) {
-  const BlasInfo& blas = machine.blas;
-  Json json = {
-      {"schema", "posenc.bench/1"},
-      {"posenc", POSENC_VERSION},
-      {"cpu", cpu_model()},
-      {"simd", simd_level()},
-      {"kernels", kernels::simd_target()},
-      {"threads", threads},
-      {"blas", {{"library", blas.library}, {"config", blas.config}, {"kernel", blas.core}, {"threading", blas.threading}}},
-      {"load_average", machine.load},
-      {"sgemm_gflops_one_thread", machine.sgemm},
-      {"benchmarks", Json::array()}};
+  Json json = {{"schema", "posenc.bench/1"},    {"posenc", POSENC_VERSION},          {"cpu", cpu_model()},
+               {"simd", simd_level()},          {"kernels", kernels::simd_target()}, {"threads", threads},
+               {"blas", to_json(machine.blas)}, {"load_average", machine.load},      {"sgemm_gflops_one_thread", machine.sgemm},
+               {"benchmarks", Json::array()}};
   for (const Measurement& m : measured) json["benchmarks"].push_back(to_json(m, machine));
   return dump_json(json);
 }

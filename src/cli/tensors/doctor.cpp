@@ -56,18 +56,17 @@ int run_doctor(const std::string& format) {
   const BlasInfo blas = blas_info();
   const double gflops = sgemm_gflops();
   const auto found = findings(blas, gflops);
-  Json json = {
-      {"posenc", POSENC_VERSION},
-      {"libtorch", TORCH_VERSION},
-      {"blas", {{"library", blas.library}, {"config", blas.config}, {"kernel", blas.core}, {"threading", blas.threading}}},
-      {"sgemm_512_gflops", gflops},
-      {"simd", simd_level()},
-      {"kernels", kernels::simd_target()},
-      {"cpu", cpu_model()},
-      {"threads", available_cores()},
-      {"available_memory_bytes", available_memory()},
-      {"data", data_directory().string()},
-      {"findings", Json::array()}};
+  Json json = {{"posenc", POSENC_VERSION},
+               {"libtorch", TORCH_VERSION},
+               {"blas", to_json(blas)},
+               {"sgemm_512_gflops", gflops},
+               {"simd", simd_level()},
+               {"kernels", kernels::simd_target()},
+               {"cpu", cpu_model()},
+               {"threads", available_cores()},
+               {"available_memory_bytes", available_memory()},
+               {"data", data_directory().string()},
+               {"findings", Json::array()}};
   for (const Finding& f : found) json["findings"].push_back({{"what", f.what}, {"cure", f.cure}});
   if (format == "json") return deliver(dump_json(json), ""), 0;
   std::string text = fmt::format(

@@ -7,10 +7,10 @@
 #include <optional>
 #include <string>
 
+#include "model/affine.h"
 #include "model/attention.h"
 #include "model/config.h"
 #include "model/language_model.h"
-#include "model/affine.h"
 
 namespace posenc {
 

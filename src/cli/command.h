@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/json.h"
+
 namespace posenc {
 
 /// Options of every command.
@@ -28,8 +30,16 @@ void add_schemes(CLI::App& app, const GlobalOptions& global, Action& action);
 void add_schema(CLI::App& app, const GlobalOptions& global, Action& action);
 void add_plan(CLI::App& app, const GlobalOptions& global, Action& action);
 void add_doctor(CLI::App& app, const GlobalOptions& global, Action& action);
+void add_generate(CLI::App& app, const GlobalOptions& global, Action& action);
+void add_inspect(CLI::App& app, const GlobalOptions& global, Action& action);
+void add_search(CLI::App& app, const GlobalOptions& global, Action& action);
+void add_import(CLI::App& app, const GlobalOptions& global, Action& action);
+void add_export(CLI::App& app, const GlobalOptions& global, Action& action);
 void add_bench(CLI::App& app, const GlobalOptions& global, Action& action);
 void add_corpus(CLI::App& app, const GlobalOptions& global, Action& action);
+
+/// What --extend names: pi, or {"method":"pi","factor":4}.
+Json parse_extension(const std::string& text);
 
 /// Text to stdout, or to a file (atomically) when one is named.
 void deliver(const std::string& text, const std::string& file);

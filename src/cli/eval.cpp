@@ -23,10 +23,7 @@ Experiment changed_experiment(const EvalOptions& o) {
   if (!o.protocols.empty()) eval["protocols"] = o.protocols;
   if (!o.split.empty()) eval["split"] = o.split;
   if (!o.data.empty()) document.root["data"]["path"] = o.data;
-  for (const std::string& extension : o.extend) {
-    const std::string json = extension.front() == '{' ? extension : "\"" + extension + "\"";
-    eval["extensions"].push_back(parse_json(json, "--extend " + extension).root);
-  }
+  for (const std::string& extension : o.extend) eval["extensions"].push_back(parse_extension(extension));
   for (const std::string& assignment : o.set) apply_override(document, assignment);
   return read_experiment(document, "eval");
 }

@@ -54,6 +54,11 @@ int run_cli(int argc, char** argv) {
   add_schema(app, global, action);
   add_plan(app, global, action);
   add_doctor(app, global, action);
+  add_generate(app, global, action);
+  add_inspect(app, global, action);
+  add_search(app, global, action);
+  add_import(app, global, action);
+  add_export(app, global, action);
   add_bench(app, global, action);
   add_corpus(app, global, action);
   try {
@@ -72,6 +77,11 @@ int run_cli(int argc, char** argv) {
 }  // namespace
 
 const std::vector<std::string>& process_arguments() { return arguments; }
+
+Json parse_extension(const std::string& text) {
+  const bool is_object = !text.empty() && text.front() == '{';
+  return parse_json(is_object ? text : "\"" + text + "\"", "--extend " + text).root;
+}
 
 void deliver(const std::string& text, const std::string& file) {
   if (!file.empty() && file != "-") return write_file_atomic(file, text);

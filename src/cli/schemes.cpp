@@ -19,6 +19,7 @@ std::string traits(const SchemeInfo& s) {
   if (s.traits.relative) words.push_back("relative");
   if (s.traits.bounded) words.push_back("bounded");
   if (s.traits.real_positions) words.push_back("real positions");
+  if (s.traits.rotary) words.push_back("rotary");
   if (s.traits.content_dependent) words.push_back("content dependent");
   if (s.traits.per_layer) words.push_back("per layer");
   if (!s.traits.softmax) words.push_back("no softmax");
@@ -46,13 +47,10 @@ std::string as_json() {
   Json all = {{"schemes", Json::array()}, {"extensions", Json::array()}, {"axes", Json::array()}};
   for (const SchemeInfo& s : schemes()) {
     Json one = describe(s);
-    one["traits"] = {{"relative", s.traits.relative},
-                     {"bounded", s.traits.bounded},
-                     {"real_positions", s.traits.real_positions},
-                     {"per_layer", s.traits.per_layer},
-                     {"content_dependent", s.traits.content_dependent},
-                     {"softmax", s.traits.softmax},
-                     {"hooks", s.traits.hooks}};
+    one["traits"] = {
+        {"relative", s.traits.relative}, {"bounded", s.traits.bounded},     {"real_positions", s.traits.real_positions},
+        {"rotary", s.traits.rotary},     {"per_layer", s.traits.per_layer}, {"content_dependent", s.traits.content_dependent},
+        {"softmax", s.traits.softmax},   {"hooks", s.traits.hooks}};
     one["scale"] = s.scale;
     all["schemes"].push_back(std::move(one));
   }

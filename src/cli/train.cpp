@@ -5,17 +5,42 @@ namespace posenc {
 namespace {
 
 struct TrainOptions {
-  std::string config, out;
+  std::string config, from, out;
   std::vector<std::string> set;
   bool resume = false, overwrite = false;
 };
+
+/// The configuration of a finished run, to go on from where it ended: its last position, its training length as the trained one.
+Document continued(const fs::path& run) {
+  const fs::path path = run / "config.json";
+  const Experiment e = read_run_config(run);
+  Document document = parse_json(read_file(path), path.string());
+  Json& root = document.root;
+  root["name"] = e.name + "-continued";
+  root["model"] = schema<ModelConfig>().write(stages(e).back().model);
+  root["model"]["trained_length"] = e.shape().train_length;
+  root["train"]["phases"] = Json::array();
+  return document;
+}
+
+Experiment experiment_to_train(const TrainOptions& o) {
+  if (o.from.empty() && o.config.empty())
+    throw ConfigError("train needs --config FILE, or --from RUN to go on with a finished run");
+  if (o.from.empty()) return load_experiment(o.config, o.set);
+  Document document = o.config.empty() ? continued(o.from) : parse_json(read_file(o.config), o.config);
+  document.root["train"]["from"] = o.from;
+  for (const std::string& assignment : o.set) apply_override(document, assignment);
+  return read_experiment(document, fs::path(o.config).stem().string());
+}
 
 }  // namespace
 
 void add_train(CLI::App& app, const GlobalOptions& global, Action& action) {
   auto* command = app.add_subcommand("train", "train, then evaluate as the config says; prints the perplexity table");
   auto options = std::make_shared<TrainOptions>();
-  command->add_option("--config", options->config, "experiment file (JSON; `posenc schema` describes it)")->required();
+  command->add_option("--config", options->config, "experiment file (JSON; `posenc schema` describes it)");
+  command->add_option("--from", options->from,
+                      "a finished run to go on from, with its config unless --config gives one: longer, under an extension, …");
   command->add_option("--set", options->set, "change a value: --set /train/steps=100")->allow_extra_args(false);
   command->add_option("--out", options->out, "run directory; default runs/NAME");
   auto* resume =
@@ -23,7 +48,7 @@ void add_train(CLI::App& app, const GlobalOptions& global, Action& action) {
   command->add_flag("--overwrite", options->overwrite, "delete the run that is there")->excludes(resume);
   command->callback([options, &global, &action] {
     action = [options, &global] {
-      Experiment experiment = load_experiment(options->config, options->set);
+      Experiment experiment = experiment_to_train(*options);
       if (global.threads > 0) experiment.runtime.threads = global.threads;
       const RunMode mode = options->resume ? RunMode::kResume : options->overwrite ? RunMode::kOverwrite : RunMode::kNew;
       return run_train(experiment, options->out.empty() ? fs::path("runs") / experiment.name : fs::path(options->out), mode);

@@ -15,21 +15,12 @@ bool valid_name(const std::string& name) {
 
 const char* const kNameRule = "a run name is 1 to 100 of A-Z a-z 0-9 . _ - and does not start with -";
 
-/// Why an extension cannot be used, "" when it can: it must fit every scheme of the layers that has positions at all, and one.
-std::string extension_misfit(const ExtensionInfo& extension, const PositionConfig& position) {
-  std::string of_positionless;
-  bool fits = false;
-  for (const SchemeInfo* scheme : position.used_schemes()) {
-    const std::string reason = extension.misfit(*scheme);
-    if (reason.empty()) fits = true;
-    else if (scheme->traits.hooks.empty()) of_positionless = reason;
-    else return reason;
-  }
-  return fits ? "" : of_positionless;
-}
-
 void check_positions(const Experiment& e, const Reader& reader) {
   e.model.position.check(e.shape(), reader.at("model").at("position"));
+  if (e.model.extension) {
+    const std::string misfit = extension_misfit(*e.model.extension, e.model.position.used_schemes());
+    if (!misfit.empty()) reader.at("model").problem("extension", misfit);
+  }
   for (std::size_t i = 0; i < e.train.phases.size(); ++i) {
     ModelConfig model = e.model;
     model.position = e.train.phases[i].position;
@@ -52,9 +43,15 @@ void check_evaluation(const Experiment& e, const Reader& reader) {
     reader.at("eval").problem(
         "stride", std::to_string(*e.eval.stride) + " is more than the shortest evaluation length " + std::to_string(shortest));
   }
-  const PositionConfig& position = e.train.phases.empty() ? e.model.position : e.train.phases.back().position;
-  for (std::size_t i = 0; i < e.eval.extensions.size(); ++i) {
-    const std::string misfit = extension_misfit(*find_registered(extensions(), e.eval.extensions[i].name), position);
+  const auto schemes = (e.train.phases.empty() ? e.model.position : e.train.phases.back().position).used_schemes();
+  const bool attends = e.model.kind == "transformer";
+  if (e.eval.state == "carry" && attends) {
+    reader.at("eval").problem("state", "a transformer has no state to carry; model.kind is lstm, gru or conv");
+  }
+  if (!attends && !e.eval.extensions.empty())
+    reader.at("eval").problem("extensions", "model.kind " + e.model.kind + " has no positions to extend");
+  for (std::size_t i = 0; i < e.eval.extensions.size() && attends; ++i) {
+    const std::string misfit = extension_misfit(e.eval.extensions[i], schemes);
     if (!misfit.empty()) reader.at("eval").at("extensions").problem(std::to_string(i), misfit);
   }
 }
@@ -115,8 +112,13 @@ std::vector<Stage> stages(const Experiment& e) {
 }
 
 std::string position_label(const Experiment& e) {
-  std::string label = e.model.position.label();
+  std::string label = e.model.kind == "transformer" ? e.model.position.label() : e.model.kind;
   for (const TrainPhase& phase : e.train.phases) label += " -> " + phase.position.label();
+  if (e.model.extension) label += " + " + e.model.extension->label();
+  if (!e.train.from.empty()) {
+    label +=
+        ", " + std::to_string(e.train.total_steps() * e.train.batch_tokens) + " more tokens at " + std::to_string(e.train.length);
+  }
   return label;
 }
 

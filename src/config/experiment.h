@@ -44,7 +44,8 @@ struct Stage {
 };
 std::vector<Stage> stages(const Experiment& experiment);
 
-/// What tables call the experiment's position: "rope", or "rope -> none" over phases.
+/// What tables call the experiment's position: "rope", "rope -> none" over phases, "rope + yarn, 204800 more tokens at 512" where a
+/// trained run goes on.
 std::string position_label(const Experiment& experiment);
 
 template <>

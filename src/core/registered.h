@@ -98,7 +98,7 @@ Json describe_registered(const std::vector<Info>& all, const std::string& key, c
     object["title"] = info.title;
     properties.update(more);
     object["properties"] = std::move(properties);
-    if (key_required) object["required"] = Json::array({key});
+    if (key_required) object["required"].push_back(key);  // beside the thing's own
     options.push_back(std::move(object));
   }
   options[0] = {{"enum", std::move(every_name)}};

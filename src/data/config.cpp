@@ -75,8 +75,8 @@ const Schema<DataConfig>& schema<DataConfig>() {
                  "your own text instead of a corpus, relative to the working directory: one file, split 90/5/5 by position, or "
                  "{train, valid, test}; wins over `corpus`")
           .field("tokenizer", &DataConfig::tokenizer,
-                 "byte: 256 tokens, any file; char: one token per Unicode code point of the text")
-          .choices({"byte", "char"});
+                 "byte: 256 tokens, any file; char: one token per Unicode code point of the text; ids: the text is token ids")
+          .choices({"byte", "char", "ids"});
   return table;
 }
 

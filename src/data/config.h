@@ -20,7 +20,7 @@ struct DataConfig {
     std::string all, train, valid, test;
     bool given() const { return !all.empty() || !train.empty() || !valid.empty() || !test.empty(); }
   } path;
-  std::string tokenizer = "byte";  ///< byte | char
+  std::string tokenizer = "byte";  ///< byte | char | ids
 };
 
 template <>

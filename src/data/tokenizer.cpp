@@ -1,6 +1,8 @@
 #include "data/tokenizer.h"
 
 #include <algorithm>
+#include <charconv>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -122,12 +124,68 @@ class CharTokenizer : public Tokenizer {
   std::vector<std::string> chars_;  // the same as UTF-8
 };
 
+/// Decimal token ids between blanks, for models whose tokenizer is elsewhere.
+class IdTokenizer : public Tokenizer {
+ public:
+  explicit IdTokenizer(std::int64_t vocab) : vocab_(vocab) {}
+  std::int64_t vocab_size() const override { return vocab_; }
+  std::vector<std::int32_t> encode(std::string_view text, const std::string& name) const override {
+    std::vector<std::int32_t> tokens;
+    for_each_id(text, name, [&](std::int32_t id, std::size_t at) {
+      if (id >= vocab_) {
+        throw DataError(name + ": " + std::to_string(id) + " at byte offset " + std::to_string(at) +
+                        " is not below the vocabulary's " + std::to_string(vocab_));
+      }
+      tokens.push_back(id);
+    });
+    return tokens;
+  }
+  std::string decode(const std::vector<std::int32_t>& tokens) const override {
+    std::string text;
+    for (const std::int32_t token : tokens) {
+      require_token(token, vocab_size());
+      text += std::to_string(token) + " ";
+    }
+    return text;
+  }
+  std::string name() const override { return "ids"; }
+  std::string unit() const override { return "token"; }
+  Json state() const override { return {{"tokenizer", "ids"}, {"vocab", vocab_}}; }
+
+  /// f(id, byte offset) for each; DataError for what is no id.
+  static void for_each_id(std::string_view text, const std::string& name,
+                          const std::function<void(std::int32_t, std::size_t)>& f) {
+    constexpr std::string_view kBlanks = " \t\r\n";
+    for (std::size_t at = text.find_first_not_of(kBlanks), end = 0; at != std::string_view::npos;
+         at = text.find_first_not_of(kBlanks, end)) {
+      end = std::min(text.find_first_of(kBlanks, at), text.size());
+      std::int32_t id = 0;
+      const auto [stop, error] = std::from_chars(text.data() + at, text.data() + end, id);
+      if (error != std::errc{} || stop != text.data() + end || id < 0)
+        throw DataError(name + ": \"" + std::string(text.substr(at, std::min<std::size_t>(end - at, 20))) + "\" at byte offset " +
+                        std::to_string(at) + " is no token id; the ids tokenizer takes whole numbers between blanks");
+      f(id, at);
+    }
+  }
+
+ private:
+  std::int64_t vocab_;
+};
+
+/// One more than the largest id of a text.
+std::int64_t ids_below(std::string_view text, const std::string& source) {
+  std::int64_t vocab = 1;
+  IdTokenizer::for_each_id(text, source, [&](std::int32_t id, std::size_t) { vocab = std::max<std::int64_t>(vocab, id + 1); });
+  return vocab;
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name, std::string_view text, const std::string& source) {
   if (name == "byte") return std::make_unique<ByteTokenizer>();
   if (name == "char") return std::make_unique<CharTokenizer>(text, source);
-  throw ConfigError("unknown tokenizer \"" + name + "\" (one of byte, char)");
+  if (name == "ids") return std::make_unique<IdTokenizer>(ids_below(text, source));
+  throw ConfigError("unknown tokenizer \"" + name + "\" (one of byte, char, ids)");
 }
 
 std::unique_ptr<Tokenizer> restore_tokenizer(const Json& state, const std::string& source) {
@@ -136,7 +194,9 @@ std::unique_ptr<Tokenizer> restore_tokenizer(const Json& state, const std::strin
   if (is("char") && state.contains("table") && state["table"].is_string()) {
     return std::make_unique<CharTokenizer>(state["table"].get_ref<const std::string&>(), source);
   }
-  throw DataError(source + ": not the state of a byte or char tokenizer");
+  if (is("ids") && state.contains("vocab") && state["vocab"].is_number_integer() && state["vocab"] > 0)
+    return std::make_unique<IdTokenizer>(state["vocab"].get<std::int64_t>());
+  throw DataError(source + ": not the state of a byte, char or ids tokenizer");
 }
 
 void require_utf8(std::string_view text, const std::string& source) {

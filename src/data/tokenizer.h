@@ -1,7 +1,7 @@
 #pragma once
 // Text ↔ token ids. The byte tokenizer has 256 tokens and is the identity: NUL, CRLF and invalid UTF-8 come back as they went
 // in. The char tokenizer has one token per Unicode code point of the text it was made from, in ascending order; nothing is
-// normalised.
+// normalised. The ids tokenizer takes decimal ids between blanks: the text of a model whose tokenizer is elsewhere.
 //
 //   auto tokenizer = make_tokenizer("char", text, "notes.txt");
 //   tokenizer->decode(tokenizer->encode(text, "notes.txt")) == text
@@ -26,12 +26,13 @@ class Tokenizer {
   virtual std::vector<std::int32_t> encode(std::string_view text, const std::string& name) const = 0;
   /// DataError when a token is outside [0, vocab_size).
   virtual std::string decode(const std::vector<std::int32_t>& tokens) const = 0;
-  virtual std::string name() const = 0;  ///< "byte" or "char"
-  virtual std::string unit() const = 0;  ///< what one token is called in reports: "byte", "char"
+  virtual std::string name() const = 0;  ///< "byte", "char" or "ids"
+  virtual std::string unit() const = 0;  ///< what one token is called in reports: "byte", "char", "token"
   virtual Json state() const = 0;        ///< what a run must store to decode later (the char table); goes into config hash
 };
 
-/// The byte tokenizer, or the char tokenizer whose table is the sorted set of code points of `text` (DataError on invalid UTF-8).
+/// The byte tokenizer; the char tokenizer whose table is the sorted set of code points of `text` (DataError on invalid UTF-8); or
+/// the ids tokenizer with room for the largest id of `text` (DataError on what is no id).
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name, std::string_view text, const std::string& source);
 
 /// The tokenizer whose state() this is. `source` names the file it was stored in; DataError when it is no such state.

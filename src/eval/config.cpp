@@ -39,6 +39,10 @@ const Schema<EvalConfig>& schema<EvalConfig>() {
           .at_least(0)
           .field("by_position", &EvalConfig::by_position, "windows of the longest length for the loss by position; 0: none")
           .range(0, 1 << 20)
+          .field("state", &EvalConfig::state,
+                 "of a recurrent or convolutional model at the start of a window: reset, or carry it over from the one before "
+                 "(nonoverlapping)")
+          .choices({"reset", "carry"})
           .field("extensions", &EvalConfig::extensions, "rows besides the scheme as trained")
           .check([](const EvalConfig& e, const Reader& r) {
             if (e.lengths.empty()) r.problem("lengths", "needs at least one length");
@@ -57,13 +61,5 @@ void EvalConfig::resolve(std::int64_t train_length) {
   const std::int64_t shortest = *std::min_element(lengths.begin(), lengths.end());
   if (!targets) targets = std::max<std::int64_t>(1, std::min(train_length, shortest) / 2);
 }
-
-bool Codec<ExtensionConfig>::read(const Json& j, ExtensionConfig& out, const FieldRule&, const Reader& reader) {
-  return read_registered(extensions(), "method", "extension", j, out, reader);
-}
-
-Json Codec<ExtensionConfig>::write(const ExtensionConfig& value) { return write_registered("method", value); }
-
-Json Codec<ExtensionConfig>::describe(const FieldRule&) { return describe_registered(extensions(), "method"); }
 
 }  // namespace posenc

@@ -20,6 +20,7 @@ struct EvalConfig {
   std::optional<std::int64_t> stride;   ///< of sliding; null: half the window
   std::int64_t tokens = 65536;          ///< stream scored by nonoverlapping and sliding; 0: the whole split
   std::int64_t by_position = 32;        ///< windows of the by-position table; 0: none
+  std::string state = "reset";          ///< carry: nonoverlapping windows of a recurrent model go on from each other
   std::vector<ExtensionConfig> extensions;
 
   void resolve(std::int64_t train_length);
@@ -27,14 +28,5 @@ struct EvalConfig {
 
 template <>
 const Schema<EvalConfig>& schema<EvalConfig>();
-
-/// {"method": "pi", …its parameters} or "pi".
-template <>
-struct Codec<ExtensionConfig> {
-  static bool read(const Json&, ExtensionConfig&, const FieldRule&, const Reader&);
-  static Json write(const ExtensionConfig&);
-  static Json describe(const FieldRule&);
-  static std::string type_name() { return "extension"; }
-};
 
 }  // namespace posenc

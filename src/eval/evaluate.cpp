@@ -53,6 +53,27 @@ void score_group(const LanguageModel& model, const std::vector<std::int32_t>& to
     nll[group.first + i].assign(value, value + shape.targets());
 }
 
+/// −log p of the targets of consecutive windows, the state carried from each to the next.
+std::vector<std::vector<double>> score_carried(const LanguageModel& model, const std::vector<std::int32_t>& tokens,
+                                               const std::vector<EvalWindow>& windows, const EvalSettings& settings) {
+  const torch::InferenceMode inference;
+  at::set_num_threads(1);
+  KvCache cache;
+  Pass pass;
+  pass.cache = &cache;
+  std::vector<std::vector<double>> nll;
+  for (const EvalWindow& w : windows) {
+    if (settings.stop && settings.stop()) throw Error(ExitCode::kStopped, "stopped by a signal during evaluation");
+    cache.tokens.reset();  // the layers' states hold all there is to know of them
+    const Tensor window =
+        torch::tensor(std::vector<std::int64_t>(tokens.begin() + w.begin, tokens.begin() + w.begin + w.inputs + 1));
+    const Tensor hidden = model.hidden(window.slice(0, 0, w.inputs).unsqueeze(0), pass)[0];
+    const Tensor loss = target_nll(model, hidden, window.slice(0, 1), settings.threads);
+    nll.emplace_back(loss.data_ptr<double>(), loss.data_ptr<double>() + loss.numel());
+  }
+  return nll;
+}
+
 /// What all cells of one evaluation share.
 struct Context {
   const LanguageModel& model;
@@ -70,8 +91,9 @@ std::vector<EvalWindow> cell_windows(const Context& c, const std::string& protoc
   return protocol == "sliding" ? sliding_windows(tokens, length, stride) : nonoverlapping_windows(tokens, length);
 }
 
-/// Bytes of text that the scored targets stand for.
+/// Bytes of text that the scored targets stand for; 0 where nobody knows.
 std::int64_t scored_bytes(const Context& c, const std::vector<EvalWindow>& windows) {
+  if (c.dataset.tokenizer->unit() == "token") return 0;
   std::int64_t bytes = 0;
   for (const EvalWindow& w : windows) {
     const auto first = c.split.tokens.begin() + w.begin + w.first_scored + 1;
@@ -114,7 +136,11 @@ Cell score_cell(const Context& c, const std::string& label, const Extension* ext
     return cell;
   }
   const auto windows = cell_windows(c, protocol, length, sliding_stride);
-  fill(cell, score_windows(c.model, c.split.tokens, windows, extension, c.settings), scored_bytes(c, windows));
+  const bool carried = c.settings.config.state == "carry" && protocol == "nonoverlapping";
+  fill(cell,
+       carried ? score_carried(c.model, c.split.tokens, windows, c.settings)
+               : score_windows(c.model, c.split.tokens, windows, extension, c.settings),
+       scored_bytes(c, windows));
   return cell;
 }
 
@@ -151,6 +177,11 @@ void score_positions(const Context& c, const std::string& label, const Extension
 std::vector<std::vector<double>> score_windows(const LanguageModel& model, const std::vector<std::int32_t>& tokens,
                                                const std::vector<EvalWindow>& windows, const Extension* extension,
                                                const EvalSettings& settings) {
+  for (const EvalWindow& w : windows) {
+    POSENC_CHECK(
+        w.begin >= 0 && w.begin + w.inputs < static_cast<std::int64_t>(tokens.size()) && w.first_scored >= 0 && w.targets() > 0,
+        "a window lies in the text and scores some of its own targets");
+  }
   std::vector<std::vector<double>> nll(windows.size());
   const std::vector<Group> groups = group_windows(windows);
   Pass pass;
@@ -187,6 +218,7 @@ std::string protocol_hash(const Dataset& dataset, const EvalConfig& config) {
                {"targets", *config.targets},
                {"tokens", config.tokens},
                {"longest", *std::max_element(config.lengths.begin(), config.lengths.end())}};
+  if (config.state != "reset") what["state"] = config.state;
   what["stride"] = config.stride ? Json(*config.stride) : Json("half the window");
   return sha256(dump_json_line(what)).substr(0, 16);
 }

@@ -3,7 +3,7 @@
 // forms them again (Dao et al. 2022, arXiv:2205.14135). Everything positional is formed while a tile is at hand, so that it costs
 // no memory and no pass of its own:
 //
-//   s_ij = τ_i·scale·(R_i q_i)·(R_j k_j + a_{i−j}) + bias[i − j] + c_i − c_j
+//   s_ij = τ_i·scale·(R_i q_i)·(R_j k_j + a_{i−j}) + bias[i − j] + f(u_ij) + c_i − c_j,  f piecewise linear
 //   y_i  = Σ_j softmax_j(s_i, sink)·(v_j + b_{i−j})
 //
 // Plain arrays, no torch. attention_simd.cpp holds the fast code, one copy per instruction set (Highway picks at run time),
@@ -47,6 +47,25 @@ struct Rotation {
   bool interleaved = false;  ///< pairs (2p, 2p+1), else (p, p + pairs)
 };
 
+/// A bias f_h(u) of u = by_distance[i − j]·by_query[i], linear between kinks: slope·u + intercept, the pair `p` where u lies behind
+/// p kinks.
+struct PiecewiseBias {
+  const float* kinks = nullptr;  ///< [count] ascending
+  std::int64_t count = 0;
+  const float* slopes = nullptr;       ///< [heads, count + 1]; null: no such bias
+  const float* intercepts = nullptr;   ///< [heads, count + 1]
+  const float* by_distance = nullptr;  ///< [keys], never falling
+  const float* by_query = nullptr;     ///< [queries], positive
+};
+
+/// Gradients of the same, all or none.
+struct PiecewiseGradients {
+  float* slopes = nullptr;       ///< [batch, heads, count + 1]
+  float* intercepts = nullptr;   ///< [batch, heads, count + 1]
+  float* by_distance = nullptr;  ///< [batch, heads, keys]
+  float* by_query = nullptr;     ///< [batch, heads, queries]
+};
+
 /// What attention reads. Null pointers stand for terms that are absent.
 struct AttentionInputs {
   Rows<const float> q, k, v;
@@ -62,6 +81,7 @@ struct AttentionInputs {
   const float* relative_keys = nullptr;    ///< a [relative_heads, keys, width], row d of distance d
   const float* relative_values = nullptr;  ///< b [relative_heads, keys, value_width]
   std::int64_t relative_heads = 1;         ///< 1 or heads
+  PiecewiseBias piecewise;
 };
 
 /// Where the gradients of the same go; null pointers are not wanted. All are written, not added to.
@@ -73,6 +93,7 @@ struct AttentionGradients {
   float* sink = nullptr;             ///< [batch, heads]
   float* relative_keys = nullptr;    ///< [batch, heads, keys, width]
   float* relative_values = nullptr;  ///< [batch, heads, keys, value_width]
+  PiecewiseGradients piecewise;
 };
 
 /// Writes y and, per query, the logarithm of the softmax's denominator [batch, heads, queries], which backward needs.

@@ -51,6 +51,10 @@ class GroupGradients : HeadWork {
     const auto keys = static_cast<std::size_t>(s_.keys);
     if (out_.distance_bias) dbias_.assign(keys + kBeyond, 0.0f);
     if (out_.decay) ddecay_.assign(keys, 0.0);
+    if (out_.piecewise.slopes) {
+      drises_.assign(keys + kBeyond, 0.0f);
+      dpieces_.assign(2 * static_cast<std::size_t>(in_.piecewise.count + 1), 0.0);
+    }
     if (out_.relative_keys) drelative_keys_.zero(0, s_.keys + kBeyond);
     if (out_.relative_values) drelative_values_.zero(0, s_.keys + kBeyond);
     dsink_ = 0;
@@ -61,6 +65,12 @@ class GroupGradients : HeadWork {
     if (out_.distance_bias) std::reverse_copy(dbias_.begin(), dbias_.begin() + keys, out_.distance_bias + head * keys);
     if (out_.decay) std::copy_n(ddecay_.begin(), keys, out_.decay + head * keys);
     if (out_.sink) out_.sink[head] = dsink_;
+    if (out_.piecewise.slopes) {
+      const Index pieces = in_.piecewise.count + 1;
+      std::copy_n(dpieces_.begin(), pieces, out_.piecewise.slopes + head * pieces);
+      std::copy_n(dpieces_.begin() + pieces, pieces, out_.piecewise.intercepts + head * pieces);
+      std::reverse_copy(drises_.begin(), drises_.begin() + keys, out_.piecewise.by_distance + head * keys);
+    }
     for (Index t = 0; t < keys; ++t) {
       const Index distance = head * keys + keys - 1 - t;
       if (out_.relative_keys) std::copy_n(drelative_keys_.row(t), s_.width, out_.relative_keys + distance * s_.width);
@@ -82,8 +92,10 @@ class GroupGradients : HeadWork {
       if (in_.sink) dsink_ -= std::exp(in_.sink[h_] - log_sum_[r]) * dot;
     }
     dq_.zero(0, rows);
+    std::fill_n(dfactor_, rows, 0.0);
     for_each_tile([&](const KeyTile& tile) { add_key_tile(group, tile); });
     if (out_.q.data || out_.temperature) store_queries(first, rows);
+    if (out_.piecewise.slopes) std::copy_n(dfactor_, rows, out_.piecewise.by_query + (b_ * s_.heads + h_) * s_.queries + first);
   }
 
   void add_key_tile(const Group& group, const KeyTile& tile) {
@@ -94,7 +106,10 @@ class GroupGradients : HeadWork {
              false, to_columns);
     if (in_.relative_values) add_relative_value_gradient(tile);
     std::fill(dby_key_, dby_key_ + tile.columns(), 0.0f);
-    for (Index r = 0; r < rows; ++r) gradient_row(tile, r);
+    for (Index r = 0; r < rows; ++r) {
+      gradient_row(tile, r);
+      if (out_.piecewise.slopes) add_piecewise_gradient(tile, r);
+    }
     if (out_.decay) {
       for (Index j = 0; j < tile.keys; ++j) ddecay_[static_cast<std::size_t>(tile.first + j)] -= dby_key_[j];
     }
@@ -163,6 +178,26 @@ class GroupGradients : HeadWork {
     clear_outside(ds, e, tile.columns());
   }
 
+  /// Of slope·u + intercept with u = rise·factor, from the gradients of the row's logits.
+  void add_piecewise_gradient(const KeyTile& tile, Index r) {
+    const PiecewiseBias& bias = in_.piecewise;
+    const Index at = entry(tile) + rows_ - 1 - r;
+    const float *rise = rises_.data() + at, *ds = dlogits_.row(r), factor = bias.by_query[first_ + r];
+    float* drise = drises_.data() + at;
+    for_each_piece(tile, r, [&](Index j, Index end, Index piece) {
+      const float slope = bias.slopes[h_ * (bias.count + 1) + piece];
+      float sum = 0, with_rise = 0;
+      for (; j < end; ++j) {
+        sum += ds[j];
+        with_rise += ds[j] * rise[j];
+        drise[j] += ds[j] * slope * factor;
+      }
+      dpieces_[static_cast<std::size_t>(piece)] += static_cast<double>(with_rise) * factor;
+      dpieces_[static_cast<std::size_t>(bias.count + 1 + piece)] += sum;
+      dfactor_[r] += static_cast<double>(with_rise) * slope;
+    });
+  }
+
   void store_queries(Index first, Index rows) {
     std::vector<float> row(static_cast<std::size_t>(s_.width));
     for (Index r = 0; r < rows; ++r) {
@@ -181,10 +216,11 @@ class GroupGradients : HeadWork {
   AttentionGradients out_;
   const float* log_sum_ = nullptr;
   Buffer dy_, dlogits_, dq_, dk_, dv_, drelative_keys_, drelative_values_;
-  std::vector<float> dbias_;
-  std::vector<double> ddecay_;
+  std::vector<float> dbias_, drises_;
+  std::vector<double> ddecay_, dpieces_;  ///< of the pieces: slopes, then intercepts
   float dsink_ = 0;
   float delta_[kQueryTile], dby_key_[kKeyTile];
+  double dfactor_[kQueryTile];
 };
 
 }  // namespace posenc::kernels::HWY_NAMESPACE

@@ -150,6 +150,10 @@ class HeadWork {
       bias_.assign(static_cast<std::size_t>(keys + kBeyond), 0.0f);
       std::reverse_copy(bias, bias + keys, bias_.begin());
     }
+    if (in_.piecewise.slopes) {
+      rises_.assign(static_cast<std::size_t>(keys + kBeyond), 0.0f);
+      std::reverse_copy(in_.piecewise.by_distance, in_.piecewise.by_distance + keys, rises_.begin());
+    }
     decay_ = in_.decay ? in_.decay + (b * s_.heads + h) * keys : nullptr;
     const Index relative_head = in_.relative_heads == 1 ? 0 : h;
     if (in_.relative_keys) relative_keys_.pack(in_.relative_keys + relative_head * keys * s_.width, keys, s_.width);
@@ -225,11 +229,44 @@ class HeadWork {
                by_distance_.row(0), by_distance_.stride(), false, [&](Index, Index) { return all; });
       add_by_key(tile, logits_);
     }
+    if (in_.piecewise.slopes) {
+      for (Index r = 0; r < rows_; ++r) add_piecewise(tile, r);
+    }
     if (decay_) {
       const double base = decay_[query0_];
       for (Index j = 0; j < tile.keys; ++j) by_key_[j] = static_cast<float>(base - decay_[tile.first + j]);
       std::fill(by_key_ + tile.keys, by_key_ + tile.columns(), 0.0f);
     }
+  }
+
+  /// The runs of a row's columns, up to its own key, on which the piecewise bias is one line: use(first, end, piece), from the
+  /// farthest key to the nearest, whose u falls.
+  template <class Use>
+  void for_each_piece(const KeyTile& tile, Index r, const Use& use) const {
+    const PiecewiseBias& bias = in_.piecewise;
+    const float* rise = rises_.data() + entry(tile) + rows_ - 1 - r;  // of column j
+    const float factor = bias.by_query[first_ + r];
+    const Index end = std::min(tile.keys, query0_ + r + 1 - tile.first);
+    if (end <= 0) return;
+    Index piece = std::lower_bound(bias.kinks, bias.kinks + bias.count, rise[0] * factor) - bias.kinks;
+    for (Index j = 0; j < end; --piece) {
+      const float* behind = rise + end;
+      if (piece > 0)
+        behind = std::partition_point(rise + j, rise + end, [&](float x) { return x * factor > bias.kinks[piece - 1]; });
+      if (behind - rise > j) use(j, behind - rise, piece);
+      j = behind - rise;
+    }
+  }
+
+  void add_piecewise(const KeyTile& tile, Index r) {
+    const PiecewiseBias& bias = in_.piecewise;
+    const float* rise = rises_.data() + entry(tile) + rows_ - 1 - r;
+    float* s = logits_.row(r);
+    for_each_piece(tile, r, [&](Index j, Index end, Index piece) {
+      const Index at = h_ * (bias.count + 1) + piece;
+      const float slope = bias.slopes[at] * bias.by_query[first_ + r], intercept = bias.intercepts[at];
+      for (; j < end; ++j) s[j] += slope * rise[j] + intercept;
+    });
   }
 
   /// Where the tables by distance hold what row `rows − 1` reads at column 0.
@@ -311,7 +348,7 @@ class HeadWork {
   Index first_ = 0, rows_ = 0, query0_ = 0;  ///< the query tile: its first query, its rows, the first one's index among the keys
   Buffer q_, logits_, y_, by_distance_;
   Relative relative_keys_, relative_values_;
-  std::vector<float> bias_;
+  std::vector<float> bias_, rises_;
   const double* decay_ = nullptr;
   float by_key_[kKeyTile];
   float max_[kQueryTile], sum_[kQueryTile];

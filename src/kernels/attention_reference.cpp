@@ -32,6 +32,13 @@ bool sees(const Visibility& visible, Index query, Index key) {
   return key <= query && (key >= visible.first(query) || key < visible.keep_first);
 }
 
+double piecewise(const PiecewiseBias& bias, Index h, double u) {
+  Index p = 0;
+  while (p < bias.count && bias.kinks[p] < u) ++p;
+  const Index at = h * (bias.count + 1) + p;
+  return bias.slopes[at] * u + bias.intercepts[at];
+}
+
 /// The logit of query i of head h (turned to q) on the turned key j.
 double logit(const AttentionShape& s, const AttentionInputs& in, Index b, Index h, Index i, const Row& q, Index j, Row k) {
   const Index query = s.first_query + i, distance = query - j;
@@ -42,6 +49,8 @@ double logit(const AttentionShape& s, const AttentionInputs& in, Index b, Index 
   double x = in.scale * dot(q, k);
   if (in.temperature) x *= in.temperature[(in.temperature_heads == 1 ? 0 : h) * s.queries + i];
   if (in.distance_bias) x += in.distance_bias[(in.bias_heads == 1 ? 0 : h) * s.keys + distance];
+  if (in.piecewise.slopes)
+    x += piecewise(in.piecewise, h, static_cast<double>(in.piecewise.by_distance[distance]) * in.piecewise.by_query[i]);
   if (in.decay) {
     const double* c = in.decay + (b * s.heads + h) * s.keys;
     x += (in.decay_of_query ? c[query] : 0) - c[j];

@@ -64,6 +64,20 @@ struct AttentionInput {
   Tensor sink;         ///< [H] a logit that takes its share of the softmax and has no value; undefined: none
 };
 
+/// The turns of a frame's queries and keys, in the activations' dtype, where the scheme's turn is all of its rotate.
+struct Turns {
+  Turn query, key;
+  Turns() = default;
+  Turns(const Scheme& scheme, const Frame& frame, torch::ScalarType dtype);
+};
+
+/// masked_bias of a frame and, where it has far positions, of those.
+struct MaskedBias {
+  Tensor near, far;
+  MaskedBias() = default;
+  MaskedBias(const Scheme& scheme, const Frame& frame, torch::ScalarType dtype);
+};
+
 class AttentionPlan {
  public:
   AttentionPlan(const Scheme& scheme, const SchemeTraits& traits, Frame frame, const AttentionOptions& options);
@@ -73,18 +87,20 @@ class AttentionPlan {
 
   const Frame& frame() const { return frame_; }
   AttentionPath path() const { return path_; }
+  bool content_dependent() const { return traits_.content_dependent; }
 
  private:
   Tensor fused(const AttentionInput& input) const;
-  Tensor rotated(const Tensor& x, Side side) const;
+  Tensor step_by_step(const AttentionInput& input) const;
+  Tensor rotated(const Tensor& x, Side side, const Turns& turns, const Frame& frame) const;
 
   const Scheme* scheme_;
-  bool content_dependent_;
+  SchemeTraits traits_;
   Frame frame_;
+  AttentionOptions options_;
   AttentionPath path_;
-  std::int64_t block_rows_;
-  Turn turns_[2];     ///< of queries and keys, in the activations' dtype where the scheme's turn is all of its rotate
-  Tensor bias_;       ///< reference only: [H or 1, Q, K]
+  Turns turns_, far_turns_;
+  MaskedBias bias_;   ///< reference only
   FusedTerms terms_;  ///< fused only
 };
 

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/schema.h"
+#include "extend/extension.h"
 #include "model/position.h"
 
 namespace posenc {
@@ -21,11 +23,19 @@ struct ModelConfig {
   bool qk_norm = false;
   double dropout = 0;
   bool tie_embeddings = true;
+  std::int64_t kernel = 3;                             ///< taps of a conv model's filters
+  std::optional<std::vector<std::int64_t>> dilations;  ///< of its layers; null: 1, 2, 4, …
   PositionConfig position;
+  std::optional<ExtensionConfig> extension;    ///< the model is trained and used under it
+  std::optional<std::int64_t> trained_length;  ///< what counts as the training length; null: train.length
+
+  /// The distance between the taps of layer `l` of a conv model, and how many tokens its output depends on.
+  std::int64_t dilation(std::int64_t l) const;
+  std::int64_t receptive_field() const;
 
   /// Writes the derived defaults out.
   void resolve();
-  ModelShape shape(std::int64_t train_length) const;
+  ModelShape shape(std::int64_t train_length) const;  ///< trained_length goes before train_length
 };
 
 template <>

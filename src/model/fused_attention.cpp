@@ -1,5 +1,6 @@
 #include "model/fused_attention.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -12,12 +13,28 @@ namespace {
 using kernels::Rows;
 
 /// The inputs that gradients may be wanted for, in this order.
-enum Input { kQ, kK, kV, kBias, kDecay, kTemperature, kSink, kKeyVectors, kValueVectors, kInputs };
+enum Input {
+  kQ,
+  kK,
+  kV,
+  kBias,
+  kDecay,
+  kTemperature,
+  kSink,
+  kKeyVectors,
+  kValueVectors,
+  kSlopes,
+  kIntercepts,
+  kByDistance,
+  kByQuery,
+  kInputs
+};
 using Inputs = std::array<Tensor, kInputs>;
 
 /// What backward needs besides tensors.
 struct Call : torch::CustomClassHolder {
   Turn query_turn, key_turn;  ///< float32, contiguous
+  Tensor kinks;               ///< float32, of a piecewise bias
   Visibility visible;
   std::int64_t first_query = 0;
   bool decay_of_query = true;
@@ -103,6 +120,10 @@ kernels::AttentionInputs inputs_of(const Inputs& in, const Call& call) {
   for (const Input vectors : {kKeyVectors, kValueVectors}) {
     if (in[vectors].defined()) a.relative_heads = in[vectors].size(0);
   }
+  if (in[kSlopes].defined()) {
+    a.piecewise = {data<float>(call.kinks),      call.kinks.size(0),           data<float>(in[kSlopes]),
+                   data<float>(in[kIntercepts]), data<float>(in[kByDistance]), data<float>(in[kByQuery])};
+  }
   return a;
 }
 
@@ -155,6 +176,16 @@ class FusedAttention : public torch::autograd::Function<FusedAttention> {
     want(kSink, {batch, heads});
     want(kKeyVectors, {batch, heads, keys, shape.width});
     want(kValueVectors, {batch, heads, keys, shape.value_width});
+    // Of the pieces all or none: the kernel takes them together.
+    const bool piecewise =
+        in[kSlopes].defined() && std::any_of(in.begin() + kSlopes, in.end(), [](const Tensor& t) { return t.requires_grad(); });
+    if (piecewise) {
+      const auto zeros = [&](Input i, at::IntArrayRef sizes) { d[i] = torch::zeros(sizes, in[i].options()); };
+      zeros(kSlopes, {batch, heads, in[kSlopes].size(1)});
+      zeros(kIntercepts, {batch, heads, in[kSlopes].size(1)});
+      zeros(kByDistance, {batch, heads, keys});
+      zeros(kByQuery, {batch, heads, shape.queries});
+    }
     kernels::AttentionGradients out;
     out.q = rows(d[kQ]);
     out.k = rows(d[kK]);
@@ -165,9 +196,14 @@ class FusedAttention : public torch::autograd::Function<FusedAttention> {
     out.sink = data<float>(d[kSink]);
     out.relative_keys = data<float>(d[kKeyVectors]);
     out.relative_values = data<float>(d[kValueVectors]);
+    out.piecewise = {data<float>(d[kSlopes]), data<float>(d[kIntercepts]), data<float>(d[kByDistance]), data<float>(d[kByQuery])};
     kernels::attention_backward(shape, inputs_of(in, *call), read(saved[given]), data<float>(saved[given + 1]),
                                 read(dense_rows(grads[0])), out, call->threads);
-    for (const Input i : {kBias, kTemperature, kSink, kKeyVectors, kValueVectors}) {  // over the batch, and the heads that share
+    for (const Input i : {kByDistance, kByQuery}) {
+      if (d[i].defined()) d[i] = d[i].sum(at::IntArrayRef{0, 1});
+    }
+    for (const Input i : {kBias, kTemperature, kSink, kKeyVectors, kValueVectors, kSlopes,
+                          kIntercepts}) {  // over the batch, and the heads that share
       if (!d[i].defined()) continue;
       d[i] = d[i].sum(0);
       if (in[i].size(0) < d[i].size(0)) d[i] = d[i].sum(0, /*keepdim=*/true);
@@ -196,11 +232,13 @@ Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v, const 
   call->threads = terms.threads;
   Tensor decay = content.decay.defined() ? content.decay : content.key_bias.defined() ? -content.key_bias : Tensor();
   if (decay.defined()) decay = decay.expand({q.size(0), q.size(1), k.size(2)});
+  const PiecewiseBias bias = terms.piecewise.value_or(PiecewiseBias{});
+  call->kinks = contiguous(bias.kinks, torch::kFloat32);
+  const auto floats = [](const Tensor& t) { return contiguous(t, torch::kFloat32); };
   const std::vector<Tensor> inputs =
-      call->pack({dense_rows(q), dense_rows(k), dense_rows(v), contiguous(content.distance_bias, torch::kFloat32),
-                  contiguous(decay, torch::kFloat64), contiguous(terms.temperature, torch::kFloat32),
-                  contiguous(terms.sink, torch::kFloat32), contiguous(content.key_vectors, torch::kFloat32),
-                  contiguous(content.value_vectors, torch::kFloat32)});
+      call->pack({dense_rows(q), dense_rows(k), dense_rows(v), floats(content.distance_bias), contiguous(decay, torch::kFloat64),
+                  floats(terms.temperature), floats(terms.sink), floats(content.key_vectors), floats(content.value_vectors),
+                  floats(bias.slopes), floats(bias.intercepts), floats(bias.by_distance), floats(bias.by_query)});
   if (!torch::GradMode::is_enabled()) return FusedAttention::forward(nullptr, call, inputs);
   return FusedAttention::apply(call, at::TensorList(inputs));
 }

@@ -11,8 +11,9 @@ namespace posenc {
 /// What joins q·k and v besides. Undefined: absent.
 struct FusedTerms {
   ContentTerms content;  ///< its distance_bias is the whole bias, of positions and of content
-  Tensor temperature;    ///< τ [1 or H, Q]
-  Tensor sink;           ///< [H]
+  std::optional<PiecewiseBias> piecewise;
+  Tensor temperature;  ///< τ [1 or H, Q]
+  Tensor sink;         ///< [H]
   Turn query_turn, key_turn;
   Visibility visible;
   std::int64_t first_query = 0;

@@ -6,7 +6,7 @@
 //   Tensor h = model->hidden(tokens, pass);          // [B, T, C]
 //   Tensor l = model->logits(h);                     // [B, T, V]
 //
-// Forward keeps no state; several threads may call it on one model at once.
+// Forward keeps no state but in a cache of the caller's; several threads may call it on one model at once.
 
 #include <torch/nn/module.h>
 
@@ -17,19 +17,22 @@
 #include "extend/extension.h"
 #include "model/attention.h"
 #include "model/config.h"
+#include "model/kv_cache.h"
 
 namespace posenc {
 
 /// How one forward is to be computed.
 struct Pass {
   AttentionPath attention = AttentionPath::kAuto;
-  const Extension* extension = nullptr;     ///< of positions, at inference
+  const Extension* extension = nullptr;     ///< of positions, in place of the model's own if it has one
   std::optional<torch::Generator> dropout;  ///< draws the dropout masks; none: no dropout
   bool training = false;                    ///< positions as the sampler draws them in training; no inference-only temperature
   std::uint64_t position_seed = 0;          ///< of the draw of positions
   std::int64_t first_position = 0;          ///< added to every position
   std::int64_t block_rows = 0;              ///< queries per block of the blocked path; 0: by size
   int threads = 1;                          ///< of the fused attention, within this forward
+  KvCache* cache = nullptr;                 ///< the tokens before, if any; gets those of this forward. Without a graph only
+  std::int64_t window = 0;  ///< the length positions and extensions are for, where it is more than the tokens so far
 };
 
 class LanguageModel : public torch::nn::Module {
@@ -42,7 +45,7 @@ class LanguageModel : public torch::nn::Module {
   virtual void constrain() const {}
   /// Fills every parameter; each from a stream of its own, named for it, so that one more parameter changes no other.
   virtual void initialise(std::uint64_t seed) = 0;
-  /// Why a window of `length` inputs cannot be represented ("" when it can), with both numbers.
+  /// Why `length` inputs cannot be represented, with both numbers, or "". ConfigError when the extension is not for this model.
   virtual std::string refusal(std::int64_t length, const Extension* extension) const = 0;
   /// The attention paths of a forward over tokens [batch, length], each named once: "fused", "fused, blocked"; "" of a model that
   /// does not attend.

@@ -62,7 +62,23 @@ Tensor DecoderBlock::project(const Tensor& x, const Tensor& positioned, int thre
   return all.view({x.size(0), x.size(1), heads, width}).transpose(1, 2);
 }
 
-Tensor DecoderBlock::attention(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, const Pass& pass) const {
+namespace {
+
+/// Puts what the layer has seen before in front of the keys, values and content of `in`, and keeps it all.
+void prepend(KvCache::Layer& cache, AttentionInput& in, bool content_dependent) {
+  if (!content_dependent) in.x = in.x.slice(2, 0, 0);
+  const auto grown = [](const Tensor& before, const Tensor& x, std::int64_t dim) {
+    return before.defined() ? torch::cat({before, x}, dim) : x;
+  };
+  in.k = cache.k = grown(cache.k, in.k, 2);
+  in.v = cache.v = grown(cache.v, in.v, 2);
+  in.x = cache.x = grown(cache.x, in.x, 1);
+}
+
+}  // namespace
+
+Tensor DecoderBlock::attention(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, const Pass& pass,
+                               KvCache::Layer* cache) const {
   const auto batch = x.size(0), length = x.size(1);
   const auto [heads, kv_heads, width] = std::tuple(shape_.heads, shape_.kv_heads, shape_.head_dim);
   const Frame& frame = plan.frame();
@@ -73,6 +89,7 @@ Tensor DecoderBlock::attention(const Tensor& x, const Scheme& scheme, const Atte
     in.q = q_norm_->forward(in.q);
     in.k = k_norm_->forward(in.k);
   }
+  if (cache) prepend(*cache, in, plan.content_dependent());
   in.temperature = temperature(axes_.temperature, temperature_, frame, pass.training);
   in.sink = axes_.sinks.type == "zero" ? torch::zeros({heads}, x.options()) : sink_;
   const Tensor y = plan(in).transpose(1, 2).reshape({batch, length, heads * width});
@@ -86,10 +103,11 @@ Tensor DecoderBlock::mlp(const Tensor& x) const {
   return down_->forward(torch::gelu(h, activation_ == "gelu_tanh" ? "tanh" : "none"));
 }
 
-Tensor DecoderBlock::forward(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, const Pass& pass) const {
+Tensor DecoderBlock::forward(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, const Pass& pass,
+                             KvCache::Layer* cache) const {
   const Tensor in = scheme.layer_input(x, plan.frame());
   const Tensor normed = by_rows(in, in.size(2), pass.threads, [&](const Tensor& rows) { return attention_norm_->forward(rows); });
-  const Tensor y = in + dropout(attention(normed, scheme, plan, pass), dropout_, pass.dropout);
+  const Tensor y = in + dropout(attention(normed, scheme, plan, pass, cache), dropout_, pass.dropout);
   return by_rows(y, y.size(2), pass.threads,
                  [&](const Tensor& rows) { return rows + dropout(mlp(mlp_norm_->forward(rows)), dropout_, pass.dropout); });
 }

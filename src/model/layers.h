@@ -47,12 +47,14 @@ Tensor by_rows(const Tensor& x, std::int64_t width, int threads, const std::func
 class DecoderBlock : public torch::nn::Module {
  public:
   DecoderBlock(const ModelConfig& config, const LayerAxes& axes, std::int64_t train_length);
-  /// x [B, T, C]; `plan` holds the scheme's mask and bias for these positions.
-  Tensor forward(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, const Pass& pass) const;
+  /// x [B, T, C]; `plan` holds the scheme's mask and bias for these positions. `cache`: the layer's own of pass.cache.
+  Tensor forward(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, const Pass& pass,
+                 KvCache::Layer* cache = nullptr) const;
   void initialise_axes();
 
  private:
-  Tensor attention(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, const Pass& pass) const;
+  Tensor attention(const Tensor& x, const Scheme& scheme, const AttentionPlan& plan, const Pass& pass,
+                   KvCache::Layer* cache) const;
   /// [B, H+2·Hkv, T, D]: all q heads, then k, then v.
   Tensor project(const Tensor& x, const Tensor& positioned, int threads) const;
   Tensor mlp(const Tensor& x) const;

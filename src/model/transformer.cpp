@@ -1,15 +1,12 @@
 // The pre-norm decoder-only transformer:
 //   x = embed(tokens);  for each layer: x += attention(norm(x)); x += mlp(norm(x));  hidden = norm(x)
 // The plan says which scheme, window and sinks each layer has.
-#include <ATen/ThreadLocalState.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
-#include "core/parallel.h"
 #include "core/rng.h"
-#include "model/language_model.h"
+#include "model/kinds.h"
 #include "model/layers.h"
 
 namespace posenc {
@@ -39,32 +36,23 @@ class Transformer : public LanguageModel {
     }
     norm_ = register_module("norm", std::make_shared<Norm>(config));
     if (plan[0].axes.sinks.type == "token") sink_token_ = register_parameter("sink_token", torch::zeros({token_width}));
+    if (config.extension) extension_ = make_extension(*config.extension);
     if (!config.tie_embeddings) head_ = register_parameter("head", torch::zeros({vocab, config.d_model}));
   }
 
   Tensor hidden(const Tensor& tokens, const Pass& pass) const override {
-    Tensor x = torch::embedding(embedding_, tokens);  // [B, T, token width]
-    if (sink_token_.defined()) x = torch::cat({sink_token_.expand({x.size(0), 1, x.size(2)}), x}, 1);
-    const Frame frame = make_frame(tokens.size(1), pass);
-    x = dropout(schemes_[0].module->embed(x, frame), config_.dropout, pass.dropout);
-    const AttentionOptions options{pass.attention, x.scalar_type(), x.size(0), shape_.heads, pass.block_rows, pass.threads};
-    std::vector<AttentionPlan> plans;
-    std::vector<std::pair<std::size_t, Visibility>> planned;  // layers alike share the mask and bias of one plan
-    for (const Layer& layer : layers_) {
-      const std::pair key(layer.scheme, layer.visible);
-      const auto found = std::find(planned.begin(), planned.end(), key);
-      const auto at = static_cast<std::size_t>(found - planned.begin());
-      const Used& scheme = schemes_[layer.scheme];
-      if (found == planned.end()) {
-        planned.push_back(key);
-        Frame seen = frame;
-        seen.visible = layer.visible;
-        plans.emplace_back(*scheme.module, scheme.info->traits, std::move(seen), options);
-      }
-      x = layer.block->forward(x, *scheme.module, plans[at], pass);
-    }
-    if (sink_token_.defined()) x = x.slice(1, 1);
-    return by_rows(x, x.size(2), pass.threads, [&](const Tensor& rows) { return norm_->forward(rows); });
+    const std::int64_t before = pass.cache ? pass.cache->length() : 0, length = before + tokens.size(1);
+    const Extension* extension = extension_of(pass);
+    const std::int64_t piece = extension ? extension->piece(lengths(std::max(length, pass.window))) : 0;
+    if (pass.cache) pass.cache->append(tokens);
+    if (piece == 0 || length <= piece) return whole(tokens, before, pass);
+    Pass alone = pass;
+    alone.cache = nullptr;
+    const Tensor seen = pass.cache ? pass.cache->tokens.slice(1, -std::max(tokens.size(1), piece)) : tokens;
+    std::vector<Tensor> pieces;
+    for (std::int64_t end = seen.size(1); end > 0; end -= piece)
+      pieces.insert(pieces.begin(), whole(seen.slice(1, std::max<std::int64_t>(0, end - piece), end), 0, alone));
+    return torch::cat(pieces, 1).slice(1, -tokens.size(1));
   }
 
   Tensor logits(const Tensor& hidden) const override {
@@ -94,11 +82,15 @@ class Transformer : public LanguageModel {
   }
 
   std::string refusal(std::int64_t length, const Extension* extension) const override {
-    const std::string undrawn = sampler_refusal(config_.position.sampler, length);
-    if (!undrawn.empty()) return undrawn;
     Pass pass;
     pass.extension = extension;
-    const double last = make_frame(length, pass, /*farthest=*/true).queries.values.max().item<double>();
+    const Extension* used = extension_of(pass);
+    const std::int64_t piece = used ? used->piece(lengths(length)) : 0;
+    if (piece > 0 && piece < length) return refusal(piece, extension);
+    const std::string undrawn = sampler_refusal(config_.position.sampler, length);
+    if (!undrawn.empty()) return undrawn;
+    const Frame frame = make_frame(length, pass, /*farthest=*/true);
+    const double last = frame.queries.values.max().item<double>();
     for (const Used& scheme : schemes_) {
       const double limit = scheme.module->last_position();
       if (last <= limit) continue;
@@ -107,6 +99,9 @@ class Transformer : public LanguageModel {
              " needs " + std::to_string(static_cast<std::int64_t>(std::ceil(last)) + 1) + " positions, the table has " +
              std::to_string(rows);
     }
+    if (!used) return "";
+    const Frame end = frame.rows(frame.query_count() - 1, frame.query_count());
+    for (const Layer& layer : layers_) schemes_[layer.scheme].module->turn(Side::kQuery, frame_of(layer, end, length, pass));
     return "";
   }
 
@@ -117,12 +112,12 @@ class Transformer : public LanguageModel {
   std::string attention_paths(std::int64_t batch, std::int64_t length, const Pass& pass) const override {
     const torch::AutoGradMode grad_mode(pass.training);
     const AttentionOptions options{pass.attention, embedding_.scalar_type(), batch, shape_.heads, pass.block_rows};
-    Frame frame = make_frame(length, pass);
+    const Frame frame = make_frame(length, pass);
     std::string paths;
     for (const Layer& layer : layers_) {
       const Used& scheme = schemes_[layer.scheme];
-      frame.visible = layer.visible;
-      const std::string name = attention_path_name(choose_attention(*scheme.module, scheme.info->traits, frame, options));
+      const Frame seen = frame_of(layer, frame, length, pass);
+      const std::string name = attention_path_name(choose_attention(*scheme.module, scheme.info->traits, seen, options));
       if (paths.find(name) == std::string::npos) paths += (paths.empty() ? "" : ", ") + name;
     }
     return paths;
@@ -167,11 +162,52 @@ class Transformer : public LanguageModel {
     return torch::make_generator<torch::CPUGeneratorImpl>(derive_seed(seed, "init/" + name));
   }
 
-  /// `farthest`: positions as far out as any draw may have them.
+  /// All tokens at once: those of the cache, `before` in number, and `tokens` → hidden of `tokens`.
+  Tensor whole(const Tensor& tokens, std::int64_t before, const Pass& pass) const {
+    const std::int64_t length = before + tokens.size(1);
+    Tensor x = torch::embedding(embedding_, tokens);  // [B, T, token width]
+    const bool with_sink = sink_token_.defined() && before == 0;
+    if (with_sink) x = torch::cat({sink_token_.expand({x.size(0), 1, x.size(2)}), x}, 1);
+    Frame frame = make_frame(length, pass);
+    if (before > 0) frame = frame.rows(frame.key_count() - tokens.size(1), frame.key_count());
+    x = dropout(schemes_[0].module->embed(x, frame), config_.dropout, pass.dropout);
+    const AttentionOptions options{pass.attention, x.scalar_type(), x.size(0), shape_.heads, pass.block_rows, pass.threads};
+    if (pass.cache) pass.cache->layers.resize(layers_.size());
+    std::vector<AttentionPlan> plans;
+    std::vector<std::pair<std::size_t, Visibility>> planned;  // layers alike share the mask and bias of one plan
+    for (std::size_t l = 0; l < layers_.size(); ++l) {
+      const Layer& layer = layers_[l];
+      const std::pair key(layer.scheme, layer.visible);
+      const auto found = std::find(planned.begin(), planned.end(), key);
+      const auto at = static_cast<std::size_t>(found - planned.begin());
+      const Used& scheme = schemes_[layer.scheme];
+      if (found == planned.end()) {
+        planned.push_back(key);
+        plans.emplace_back(*scheme.module, scheme.info->traits, frame_of(layer, frame, length, pass), options);
+      }
+      x = layer.block->forward(x, *scheme.module, plans[at], pass, pass.cache ? &pass.cache->layers[l] : nullptr);
+    }
+    if (with_sink) x = x.slice(1, 1);
+    return by_rows(x, x.size(2), pass.threads, [&](const Tensor& rows) { return norm_->forward(rows); });
+  }
+
+  const Extension* extension_of(const Pass& pass) const { return pass.extension ? pass.extension : extension_.get(); }
+
+  Lengths lengths(std::int64_t window) const { return {shape_.train_length, window, last_position()}; }
+
+  /// The frame as the layer and the extension see it.
+  Frame frame_of(const Layer& layer, Frame frame, std::int64_t length, const Pass& pass) const {
+    frame.visible = layer.visible;
+    const Extension* extension = extension_of(pass);
+    return extension ? extension->apply(std::move(frame), lengths(std::max(length, pass.window))) : frame;
+  }
+
+  /// The first `length` tokens of a window of pass.window or more. `farthest`: positions as far out as any draw may have them.
   Frame make_frame(std::int64_t length, const Pass& pass, bool farthest = false) const {
     const SamplerConfig& sampler = config_.position.sampler;
     const SamplerUse use = pass.training ? SamplerUse::kTraining : SamplerUse::kEvaluation;
-    std::vector<double> drawn = sample_positions(sampler, length, use, pass.position_seed);
+    const std::int64_t window = std::max(length, pass.window);
+    std::vector<double> drawn = sample_positions(sampler, window, use, pass.position_seed);
     if (farthest && sampler.method == "randomized") drawn.back() = static_cast<double>(*sampler.max - 1);
     bool even = evenly_spaced(sampler, use);
     for (double& position : drawn) position += static_cast<double>(pass.first_position + (sink_token_.defined() ? 1 : 0));
@@ -180,8 +216,12 @@ class Transformer : public LanguageModel {
       drawn.insert(drawn.begin(), 0.0);
     }
     Positions positions{torch::tensor(drawn, torch::kFloat64), even ? 1.0 : 0.0};
-    if (pass.extension) positions = pass.extension->remap(positions, {shape_.train_length, length, last_position()});
-    return {positions, positions, 0, shape_.train_length};
+    if (const Extension* extension = extension_of(pass)) positions = extension->remap(positions, lengths(window));
+    const double end = positions.values.max().item<double>();
+    positions = positions.slice(0, length + (sink_token_.defined() ? 1 : 0));
+    Frame frame{positions, positions, 0, shape_.train_length};
+    if (window > length) frame.window_end = end;
+    return frame;
   }
 
   double last_position() const {
@@ -194,38 +234,15 @@ class Transformer : public LanguageModel {
   ModelShape shape_;
   std::vector<Used> schemes_;
   std::vector<Layer> layers_;
+  std::unique_ptr<Extension> extension_;  ///< the model's own, or none
   std::shared_ptr<Norm> norm_;
   Tensor embedding_, head_, sink_token_;
 };
 
 }  // namespace
 
-std::int64_t LanguageModel::parameter_count() const {
-  std::int64_t count = 0;
-  for (const Tensor& p : parameters()) count += p.numel();
-  return count;
-}
-
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::int64_t vocab, std::int64_t train_length,
-                                          torch::ScalarType dtype) {
-  auto model = std::make_shared<Transformer>(config, vocab, config.shape(train_length));
-  model->to(dtype);
-  return model;
-}
-
-Tensor target_nll(const LanguageModel& model, const Tensor& hidden, const Tensor& targets, int threads) {
-  constexpr std::int64_t kChunkRows = 4096;
-  std::vector<Tensor> parts(static_cast<std::size_t>((hidden.size(0) + kChunkRows - 1) / kChunkRows));
-  const at::ThreadLocalState here;
-  parallel_for(static_cast<std::int64_t>(parts.size()), threads, [&](std::int64_t i) {
-    const at::ThreadLocalStateGuard as_here(here);
-    at::set_num_threads(1);
-    const std::int64_t begin = i * kChunkRows, end = std::min(begin + kChunkRows, hidden.size(0));
-    const Tensor log_p = torch::log_softmax(model.logits(hidden.slice(0, begin, end)), -1);  // [rows, V]
-    parts[static_cast<std::size_t>(i)] =
-        -log_p.gather(1, targets.slice(0, begin, end).unsqueeze(1)).squeeze(1).to(torch::kFloat64);  // [rows]
-  });
-  return torch::cat(parts);
+std::shared_ptr<LanguageModel> make_transformer(const ModelConfig& config, std::int64_t vocab, const ModelShape& shape) {
+  return std::make_shared<Transformer>(config, vocab, shape);
 }
 
 }  // namespace posenc

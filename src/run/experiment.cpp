@@ -12,6 +12,7 @@
 #include "run/manifest.h"
 #include "run/progress.h"
 #include "run/signals.h"
+#include "run/trained.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
 
@@ -20,11 +21,6 @@ namespace {
 
 /// Tokens of the validation split behind each validation loss.
 constexpr std::int64_t kValidTokens = 16384;
-
-std::shared_ptr<LanguageModel> build_model(const Experiment& e, const ModelConfig& config, std::int64_t vocab) {
-  at::set_num_threads(1);  // parallelism is over micro-batches and windows
-  return make_model(config, vocab, e.train.length, e.runtime.dtype == "float64" ? torch::kFloat64 : torch::kFloat32);
-}
 
 EvalSettings eval_settings(const Experiment& e) {
   EvalSettings settings;
@@ -101,10 +97,24 @@ void copy_common(const LanguageModel& from, LanguageModel& to) {
   }
 }
 
+/// Starts `to` from the weights of a finished run. What its position has and the run's has not stays initialised.
+void begin_from(const LanguageModel& run, LanguageModel& to) {
+  const auto given = run.named_parameters();
+  for (const auto& item : to.named_parameters()) {
+    const Tensor* source = given.find(item.key());
+    if (source && source->sizes() == item.value().sizes()) continue;
+    if (item.key().rfind("position", 0) != 0)
+      throw ConfigError("train.from: the run's model has no " + item.key() + " of shape " + c10::str(item.value().sizes()));
+    spdlog::warn("{} starts anew: the run has none of its shape", item.key());
+  }
+  copy_common(run, to);
+}
+
 /// One training, from its last checkpoint to the end, with what goes to disk on the way.
 class Training {
  public:
-  Training(const Experiment& e, RunDirectory& directory, const Dataset& dataset)
+  /// `start` is the model of train.from, or null.
+  Training(const Experiment& e, RunDirectory& directory, const Dataset& dataset, const LanguageModel* start)
       : e_(e), directory_(directory), dataset_(dataset), stages_(stages(e)), store_(directory.checkpoints(), experiment_hash(e)) {
     const std::int64_t done = store_.newest_step().value_or(0);
     while (stage_ + 1 < stages_.size() && done > stages_[stage_ + 1].first_step) ++stage_;
@@ -115,6 +125,8 @@ class Training {
       resumes_ = found->extra["resumes"].get<std::int64_t>() + 1;
       for (const std::string& warning : found->warnings) spdlog::warn("{}", warning);
       spdlog::info("resuming {} at step {} of {}", e.name, state_.step, e.train.total_steps());
+    } else if (start) {
+      begin_from(*start, *model_);
     }
     directory_.open_metrics(state_.step);
   }
@@ -189,6 +201,16 @@ void write_weights(const RunDirectory& directory, const LanguageModel& model, co
   write_file_atomic(directory.file("model.safetensors"), format_safetensors(file));
 }
 
+/// Throws where the parameters of an extension are not for the model (LongRoPE's factors), before anything is written.
+void try_extensions(const Experiment& e, std::int64_t vocab) {
+  const auto model = build_model(e, stages(e).back().model, vocab);
+  model->refusal(e.train.length, nullptr);
+  for (const ExtensionConfig& named : e.eval.extensions) {
+    const auto extension = make_extension(named);
+    for (const std::int64_t length : e.eval.lengths) model->refusal(length, extension.get());
+  }
+}
+
 /// --resume continues over the same text: a config names files, whose bytes may have changed since.
 void require_same_text(const RunDirectory& directory, const Json& manifest) {
   const fs::path file = directory.file("manifest.json");
@@ -214,13 +236,18 @@ int worker_threads(const RuntimeConfig& runtime) {
 }
 
 Results run_experiment(const Experiment& e, const fs::path& path, RunMode mode) {
-  const Dataset dataset = load_dataset(e.data);  // before anything is written: a missing file leaves no directory behind
+  // Before anything is written: a missing file leaves no directory behind.
+  const TrainedRun start = e.train.from.empty() ? TrainedRun{} : load_trained(e.train.from, read_run_config(e.train.from));
+  const Dataset dataset = load_dataset(e.data, start.tokenizer);
   require_window(dataset.train, e.train.length);
   require_window(dataset.split(e.eval.split), *std::max_element(e.eval.lengths.begin(), e.eval.lengths.end()));
+  try_extensions(e, dataset.tokenizer->vocab_size());
 
   RunDirectory directory(path, e, mode);
   Json manifest = run_manifest(e, dataset, worker_threads(e.runtime));
   require_same_text(directory, manifest);
+  if (start.model)
+    manifest["from"] = {{"run", e.train.from}, {"sha256", sha256(read_file(fs::path(e.train.from) / "model.safetensors"))}};
   if (auto done = directory.finished()) {
     spdlog::info("{} is finished already", path.string());
     return *done;
@@ -228,7 +255,7 @@ Results run_experiment(const Experiment& e, const fs::path& path, RunMode mode) 
   directory.write_json("manifest.json", manifest);
   directory.write_json("tokenizer.json", dataset.tokenizer->state());
 
-  Training training(e, directory, dataset);
+  Training training(e, directory, dataset, start.model.get());
   const TrainOutcome outcome = training.run();
   if (outcome.status == TrainStatus::kStopped) {
     throw Error(ExitCode::kStopped,
@@ -257,16 +284,10 @@ Results run_experiment(const Experiment& e, const fs::path& path, RunMode mode) 
 }
 
 Results evaluate_run(const fs::path& path, const Experiment& e) {
-  const fs::path weights = path / "model.safetensors";
-  if (!fs::exists(weights))
-    throw ConfigError(path.string() + " holds no trained weights (model.safetensors); has the run finished?");
-  const fs::path tokenizer = path / "tokenizer.json";
-  const Dataset dataset =
-      load_dataset(e.data, restore_tokenizer(parse_json(read_file(tokenizer), tokenizer.string()).root, tokenizer.string()));
-  const auto model = build_model(e, stages(e).back().model, dataset.tokenizer->vocab_size());
-  load_model_tensors(read_safetensors(weights), weights.string(), *model);
-  Results results = describe_run(e, dataset, *model);
-  Evaluation evaluation = evaluate_shown(*model, dataset, e);
+  const TrainedRun run = load_trained(path, e);
+  const Dataset dataset = load_dataset(e.data, run.tokenizer);
+  Results results = describe_run(e, dataset, *run.model);
+  Evaluation evaluation = evaluate_shown(*run.model, dataset, e);
   results.cells = std::move(evaluation.cells);
   results.by_position = std::move(evaluation.by_position);
   return results;

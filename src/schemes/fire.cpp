@@ -76,10 +76,16 @@ class Fire : public Scheme {
 
   /// In the precision of the parameters: one number for every pair is much, and shares of at most 1 need no more.
   Tensor bias(const Frame& frame) const override {
-    const Tensor position = frame.queries.values.to(c_.scalar_type()).unsqueeze(1);  // [Q, 1]
-    const Tensor reach = (c_.abs() * torch::maximum(position, (length_factor_ * init_length_).abs())).log1p() + kEpsilon;
-    const Tensor share = (c_.abs() * frame.distances().to(c_.scalar_type())).log1p() / reach;  // [Q, K]
-    return network(share.flatten()).unflatten(1, {share.size(0), share.size(1)});              // [H, Q, K]
+    const Tensor share = rise(frame.distances().to(c_.scalar_type())) / reach(frame.queries.values).unsqueeze(1);  // [Q, K]
+    return network(share.flatten()).unflatten(1, {share.size(0), share.size(1)});                                  // [H, Q, K]
+  }
+
+  std::optional<PiecewiseBias> piecewise_bias(const Frame& frame) const override {
+    PiecewiseBias bias = pieces();
+    const Tensor steps = torch::arange(frame.key_count(), torch::kFloat64) * frame.queries.spacing;
+    bias.by_distance = rise(steps.to(c_.scalar_type()));
+    bias.by_query = reach(frame.queries.values).reciprocal();
+    return bias;
   }
 
   /// c and L as configured; the network by torch's rule for linear layers, uniform within ± 1/√inputs.
@@ -94,9 +100,16 @@ class Fire : public Scheme {
   }
 
  private:
-  /// f of u [n] → [H, n]. As a function of one number f is linear between the kinks of its hidden units, so a table of width + 1
-  /// slopes and intercepts gives its exact values and gradients without the hidden layer's [n, width].
-  Tensor network(const Tensor& u) const {
+  Tensor rise(const Tensor& distance) const { return (c_.abs() * distance).log1p(); }
+
+  /// What distances are measured against, of queries at these positions: [Q].
+  Tensor reach(const Tensor& positions) const {
+    return rise(torch::maximum(positions.to(c_.scalar_type()), (length_factor_ * init_length_).abs())) + kEpsilon;
+  }
+
+  /// As a function of one number the network is linear between the kinks of its hidden units, so a table of width + 1 slopes and
+  /// intercepts gives its exact values and gradients without the hidden layer's [n, width].
+  PiecewiseBias pieces() const {
     const Tensor w = hidden_weight_.to(torch::kFloat64), b = hidden_bias_.to(torch::kFloat64);  // [width]
     const Tensor output = output_weight_.to(torch::kFloat64);                                   // [H, width]
     const Tensor kinks = torch::where(w == 0, std::numeric_limits<double>::infinity(), -b / w).detach();
@@ -105,11 +118,16 @@ class Fire : public Scheme {
     const Tensor piece = torch::arange(w.size(0) + 1).unsqueeze(1);  // piece p lies behind p kinks
     const Tensor behind = rank < piece;                              // [width + 1, width]
     const Tensor rising = w > 0;
-    const Tensor active = torch::where(w == 0, b > 0, rising == behind).to(torch::kFloat64);  // [width + 1, width]
-    const Tensor slopes = output.matmul((active * w).t()).to(u.scalar_type());                // [H, width + 1]
-    const Tensor intercepts = output.matmul((active * b).t()).to(u.scalar_type());            // [H, width + 1]
-    const Tensor at = torch::searchsorted(sorted.to(u.scalar_type()), u.detach()).expand({output.size(0), u.size(0)});  // [H, n]
-    return torch::addcmul(intercepts.gather(1, at), slopes.gather(1, at), u);
+    const Tensor active = torch::where(w == 0, b > 0, rising == behind).to(torch::kFloat64);    // [width + 1, width]
+    return {sorted, output.matmul((active * w).t()), output.matmul((active * b).t()), {}, {}};  // [H, width + 1] each
+  }
+
+  /// f of u [n] → [H, n].
+  Tensor network(const Tensor& u) const {
+    const PiecewiseBias f = pieces();
+    const auto dtype = u.scalar_type();
+    const Tensor at = torch::searchsorted(f.kinks.to(dtype), u.detach()).expand({f.slopes.size(0), u.size(0)});  // [H, n]
+    return torch::addcmul(f.intercepts.to(dtype).gather(1, at), f.slopes.to(dtype).gather(1, at), u);
   }
 
   Tensor c_, length_factor_;            ///< [1]

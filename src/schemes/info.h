@@ -29,6 +29,7 @@ struct SchemeTraits {
   bool relative = false;           ///< logits do not change when every position is shifted by the same amount
   bool bounded = false;            ///< refuses positions at or beyond its table
   bool real_positions = false;     ///< meaningful at fractional positions (position interpolation fits)
+  bool rotary = false;             ///< turns by Frame::rescaled frequencies
   bool per_layer = false;          ///< each layer has parameters of its own (by default)
   bool content_dependent = false;  ///< its logits see more of the content than q·k
   bool softmax = true;             ///< its weights are a softmax, so that sinks have a meaning

@@ -87,7 +87,7 @@ class Learned : public AbsoluteScheme {
     const double end = static_cast<double>(table_.size(0) - 1);
     Tensor at = frame.queries.values;  // [Q]
     if (overflow_ == "interpolate") {
-      const double last = frame.keys.values.max().item<double>();
+      const double last = frame.window_end ? *frame.window_end : frame.keys.values.max().item<double>();
       if (last > end) at = at * end / last;  // both ends kept
     }
     if (overflow_ != "error") at = at.clamp_max(end);

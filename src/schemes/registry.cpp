@@ -55,6 +55,27 @@ Tensor Scheme::bias(const Frame& frame) const {
   return flat.defined() ? flat.unflatten(1, {distances.size(0), distances.size(1)}) : flat;  // [H, Q, K]
 }
 
+Frame Frame::rows(std::int64_t begin, std::int64_t end) const {
+  const std::int64_t seen = first_query + end;
+  Frame part = *this;
+  part.queries = queries.slice(begin, end);
+  part.keys = keys.slice(0, seen);
+  part.first_query = first_query + begin;
+  if (far) part.far = FarPositions{far->from, far->queries.slice(begin, end), far->keys.slice(0, seen)};
+  if (temperature.defined()) part.temperature = temperature.slice(0, begin, end);
+  return part;
+}
+
+Frame Frame::beyond() const {
+  Frame frame = *this;
+  frame.queries = far->queries;
+  frame.keys = far->keys;
+  frame.far.reset();
+  return frame;
+}
+
+Tensor Frame::is_far() const { return distances() >= far->from; }
+
 Tensor Frame::distances() const { return (queries.values.unsqueeze(1) - keys.values.unsqueeze(0)).clamp_min(0); }
 
 Tensor Frame::unseen() const {

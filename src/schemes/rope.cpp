@@ -66,7 +66,7 @@ SchemeInfo rope_info() {
   info.aliases = {"rotary", "roformer"};
   info.title = "rotary position embedding (RoPE)";
   info.paper = "Su et al. 2021, arXiv:2104.09864";
-  info.traits = {.relative = true, .real_positions = true, .hooks = "rotate"};
+  info.traits = {.relative = true, .real_positions = true, .rotary = true, .hooks = "rotate"};
   return scheme_info<RopeParameters>(std::move(info), check);
 }
 
@@ -95,6 +95,7 @@ class Rope : public Scheme {
  public:
   Rope(const RopeParameters& p, const ModelShape& shape)
       : inv_freq_(torch::tensor(rope_inv_freq(rotary_width(p, shape), p.base, p.proportional), torch::kFloat64)),
+        base_(p.base),
         interleaved_(p.layout == "interleaved") {
     if (p.learned) learned_ = register_parameter("frequencies", torch::zeros(inv_freq_.sizes()));
   }
@@ -102,9 +103,9 @@ class Rope : public Scheme {
   bool rotates() const override { return true; }
 
   Turn turn(Side side, const Frame& frame) const override {
-    const Tensor frequencies = learned_.defined() ? learned_.to(torch::kFloat64) : inv_freq_;
-    const Tensor angles = torch::outer(frame.of(side).values, frequencies);  // [n, R/2] float64
-    return {angles.cos(), angles.sin(), interleaved_};
+    const Frequencies f = frame.rescaled({learned_.defined() ? learned_.to(torch::kFloat64) : inv_freq_, base_});
+    const Tensor angles = torch::outer(frame.of(side).values, f.inv_freq);  // [n, R/2] float64
+    return {angles.cos() * f.magnitude, angles.sin() * f.magnitude, interleaved_};
   }
 
   void initialise(torch::Generator) override {
@@ -115,6 +116,7 @@ class Rope : public Scheme {
  private:
   Tensor inv_freq_;  ///< [R/2] float64
   Tensor learned_;   ///< [R/2], or undefined
+  double base_;
   bool interleaved_;
 };
 

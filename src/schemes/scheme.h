@@ -22,8 +22,10 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -43,6 +45,19 @@ struct Positions {
   Positions slice(std::int64_t begin, std::int64_t end) const { return {values.slice(0, begin, end), spacing}; }
 };
 
+/// The frequencies of a rotary scheme, which an extension may change.
+struct Frequencies {
+  Tensor inv_freq;       ///< [R/2] float64
+  double base = 10000;   ///< whose powers they are
+  double magnitude = 1;  ///< a factor on cos and sin of queries and keys: logits scale by its square
+};
+
+/// Other positions for keys at a distance: what an extension puts in place of distances that training never had.
+struct FarPositions {
+  double from = 0;  ///< the least distance (in positions of the frame) that is seen by these
+  Positions queries, keys;
+};
+
 /// What a hook may know about the block of queries at hand.
 struct Frame {
   Positions queries;             ///< [Q]
@@ -50,10 +65,25 @@ struct Frame {
   std::int64_t first_query = 0;  ///< index of query 0 among the keys: query i sees keys 0 … first_query + i
   std::int64_t train_length = 0;
   Visibility visible = {};
+  std::optional<double> window_end;  ///< last position of a window that has more keys to come; none: that of the last key
+
+  // What an extension adds (extend/extension.h); nothing by default.
+  std::function<Frequencies(const Frequencies&, std::int64_t keys)> rescale;  ///< of rotary schemes, for so many keys
+  bool stepwise = false;                                                      ///< rescale asks for the keys of each query alone
+  std::optional<FarPositions> far;
+  Tensor temperature;  ///< [Q] float64, a factor on q·k
 
   const Positions& of(Side side) const { return side == Side::kQuery ? queries : keys; }
   std::int64_t query_count() const { return queries.values.size(0); }
   std::int64_t key_count() const { return keys.values.size(0); }
+  /// The frequencies to turn by.
+  Frequencies rescaled(const Frequencies& trained) const { return rescale ? rescale(trained, key_count()) : trained; }
+  /// Queries `begin` to `end` alone, with the keys that the last of them may see.
+  Frame rows(std::int64_t begin, std::int64_t end) const;
+  /// The frame of the far positions.
+  Frame beyond() const;
+  /// [Q, K] bool: the pairs seen by their far positions.
+  Tensor is_far() const;
   /// [Q, K] bool: the keys a query must not see.
   Tensor unseen() const;
   /// [Q] float64: how many keys each query sees.
@@ -75,6 +105,14 @@ struct Content {
 struct Turn {
   Tensor cos, sin;  ///< [n, R/2] float64, each may hold a factor of the pair as well; undefined: nothing is turned
   bool interleaved = false;
+};
+
+/// A bias that is, head by head, linear in u_ij = by_distance[i − j]·by_query[i] between a few kinks. All float64 or float32.
+struct PiecewiseBias {
+  Tensor kinks;               ///< [P] ascending, no gradient
+  Tensor slopes, intercepts;  ///< [H, P + 1], entry p where u lies behind p kinks
+  Tensor by_distance;         ///< [K], entry d of distance d; never falls
+  Tensor by_query;            ///< [Q], positive
 };
 
 /// What a scheme adds by content, in forms that need no matrix over queries and keys. Undefined: no such term.
@@ -114,6 +152,8 @@ class Scheme : public torch::nn::Module {
   virtual Tensor bias(const Frame& frame) const;
   /// Whether bias is overridden, so that distance_bias alone does not describe the scheme.
   virtual bool dense_bias() const { return false; }
+  /// A dense bias once more in the form that the fused kernel takes, if it has one; for evenly spaced positions.
+  virtual std::optional<PiecewiseBias> piecewise_bias(const Frame&) const { return {}; }
 
   /// Changes the scaled and biased logits s [B, H, Q, K] by content. Called only when the traits say content_dependent. s is 0
   /// for unseen keys, so nothing leaks from there; a sum over keys must leave them out by frame.unseen(). What comes back for

@@ -65,7 +65,7 @@ SchemeInfo xpos_info() {
   info.aliases = {"lex", "rotary_xpos"};
   info.title = "extrapolatable rotary positions (xPos)";
   info.paper = "Sun et al. 2022, arXiv:2212.10554";
-  info.traits = {.relative = true, .real_positions = true, .hooks = "rotate"};
+  info.traits = {.relative = true, .real_positions = true, .rotary = true, .hooks = "rotate"};
   return scheme_info<XposParameters>(std::move(info), check);
 }
 
@@ -77,6 +77,7 @@ class Xpos : public Scheme {
  public:
   Xpos(const XposParameters& p, const ModelShape& shape)
       : inv_freq_(torch::tensor(rope_inv_freq(shape.head_dim, p.base), torch::kFloat64)),
+        base_(p.base),
         scale_base_(p.scale_base),
         interleaved_(p.layout == "interleaved") {
     const Tensor k = torch::arange(0, shape.head_dim, 2, torch::kFloat64);
@@ -86,17 +87,18 @@ class Xpos : public Scheme {
   bool rotates() const override { return true; }
 
   Turn turn(Side side, const Frame& frame) const override {
+    const Frequencies f = frame.rescaled({inv_freq_, base_});
     const Tensor& positions = frame.of(side).values;                                            // [n]
-    const Tensor angles = torch::outer(positions, inv_freq_);                                   // [n, D/2] float64
+    const Tensor angles = torch::outer(positions, f.inv_freq);                                  // [n, D/2] float64
     const Tensor steps = (positions - frame.keys.values[frame.key_count() / 2]) / scale_base_;  // [n]
     const Tensor log_scale = torch::outer(steps, log_zeta_).clamp(-kLargestLog, kLargestLog);   // [n, D/2]
-    const Tensor scale = (side == Side::kQuery ? log_scale : -log_scale).exp();
+    const Tensor scale = (side == Side::kQuery ? log_scale : -log_scale).exp() * f.magnitude;
     return {angles.cos() * scale, angles.sin() * scale, interleaved_};
   }
 
  private:
   Tensor inv_freq_, log_zeta_;  ///< [D/2] float64
-  double scale_base_;
+  double base_, scale_base_;
   bool interleaved_;
 };
 

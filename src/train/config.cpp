@@ -49,6 +49,8 @@ const Schema<TrainConfig>& schema<TrainConfig>() {
           .above(0)
           .field("grad_clip", &TrainConfig::grad_clip, "largest norm of the gradient; 0: no clipping")
           .at_least(0)
+          .field("from", &TrainConfig::from,
+                 "directory of a finished run whose weights and tokenizer this training starts from; \"\": none")
           .field("phases", &TrainConfig::phases, "then continue the same weights with another position, for so many steps each")
           .field("log_every", &TrainConfig::log_every, "steps between lines of metrics.jsonl")
           .range(1, 1'000'000)

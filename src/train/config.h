@@ -33,6 +33,7 @@ struct TrainConfig {
   std::vector<double> betas = {0.9, 0.95};
   double eps = 1e-8;
   double grad_clip = 1.0;
+  std::string from;                ///< directory of the run whose weights training starts from; "": fresh ones
   std::vector<TrainPhase> phases;  ///< after the `steps` above, in this order
   std::int64_t log_every = 10, eval_every = 0, checkpoint_every = 200;
 

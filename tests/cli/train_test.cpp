@@ -173,5 +173,52 @@ TEST(Train, WritesNothingWhereItMayNot) {
   EXPECT_TRUE(fs::is_empty(scratch / "locked"));
 }
 
+// From the weights of a run, at twice its length under an extension: what is known of positions stays that of the run.
+TEST(Train, GoesOnFromAFinishedRun) {
+  const Scratch scratch;
+  const fs::path path = scratch / "continued";
+  const std::vector<std::string> arguments = {"train",
+                                              "--from",
+                                              whole_run().path,
+                                              "--out",
+                                              path,
+                                              "--set",
+                                              "/train/length=32",
+                                              "--set",
+                                              "/train/steps=6",
+                                              "--set",
+                                              "/train/warmup=0",
+                                              "--set",
+                                              "/train/lr=0.001",
+                                              "--set",
+                                              "/model/extension={\"method\":\"yarn\",\"factor\":2}"};
+  const Outcome done = run({arguments});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const Json results = read_json(path / "results.json"), before = read_json(whole_run().path / "results.json");
+  EXPECT_EQ(results["scheme"], "rope + yarn(factor=2), 768 more tokens at 32");
+  EXPECT_EQ(results["train_length"], 32);
+  const Json config = read_json(path / "config.json");
+  EXPECT_EQ(config["model"]["trained_length"], 16);
+  EXPECT_EQ(read_json(path / "manifest.json")["from"]["sha256"], sha256(read_file(whole_run().path / "model.safetensors")));
+  // It starts where the run ended, not where training starts.
+  const double first = read_metrics(path).front()["loss"], fresh = read_metrics(whole_run().path).front()["loss"];
+  EXPECT_LT(first, 0.7 * fresh);
+  EXPECT_EQ(run({{"train", "--from", whole_run().path, "--out", path}}).code, 2) << "replaced a run";
+  const Outcome other = run({{"train", "--from", whole_run().path, "--out", scratch / "wide", "--set", "/model/d_model=32"}});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("train.from"));
+}
+
+// LongRoPE's factors are one a pair of dims, which only the model knows: refused before a directory is made.
+TEST(Train, AnExtensionThatDoesNotFitTheModelIsRefusedBeforeTraining) {
+  const Scratch scratch;
+  Json config = tiny_config(write_text(scratch / "text.txt", sample_text()));
+  config["eval"]["extensions"] = {{{"method", "longrope"}, {"long_factor", {1, 2, 3}}}};
+  const Outcome refused = run({{"train", "--config", write_config(scratch / "c.json", config), "--out", scratch / "run"}});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("turns 4 pairs"));
+  EXPECT_FALSE(fs::exists(scratch / "run"));
+}
+
 }  // namespace
 }  // namespace posenc

@@ -43,18 +43,18 @@ TEST(Experiment, WhatIsNotSaidIsTheDefaultWrittenOut) {
       "{\"name\":\"rope\",\"seed\":1,\"data\":{\"kind\":\"text\",\"corpus\":\"austen\",\"path\":null,\"tokenizer\":\"byte\"},"
       "\"model\":{\"kind\":\"transformer\",\"layers\":4,\"d_model\":128,\"heads\":4,\"kv_heads\":4,\"head_dim\":32,\"d_ff\":512,"
       "\"norm\":\"rmsnorm\",\"norm_eps\":1e-05,\"activation\":\"gelu\",\"bias\":false,\"qk_norm\":false,\"dropout\":0.0,\"tie_"
-      "embeddings\":true,"
+      "embeddings\":true,\"kernel\":3,\"dilations\":null,"
       "\"position\":{\"scheme\":\"rope\",\"base\":10000.0,\"partial\":1.0,\"proportional\":1.0,\"layout\":\"half_split\","
       "\"learned\":false,"
       "\"window\":null,\"chunk\":null,\"temperature\":{\"method\":\"none\",\"form\":\"inference\",\"init\":null,\"floor\":null,"
       "\"scale\":0.1},"
       "\"sinks\":{\"type\":\"none\",\"keep_first\":0},\"sampler\":{\"method\":\"arange\",\"max\":null,\"draws\":4},\"layers\":[]}"
-      "},"
+      ",\"extension\":null,\"trained_length\":null},"
       "\"train\":{\"length\":128,\"batch_tokens\":4096,\"micro_batch_tokens\":1024,\"steps\":1000,\"lr\":0.001,\"min_lr\":0.0001,"
       "\"warmup\":50,\"schedule\":\"cosine\",\"weight_decay\":0.1,\"decay\":\"matrices\",\"betas\":[0.9,0.95],\"eps\":1e-08,"
-      "\"grad_clip\":1.0,\"phases\":[],\"log_every\":10,\"eval_every\":0,\"checkpoint_every\":200},"
+      "\"grad_clip\":1.0,\"from\":\"\",\"phases\":[],\"log_every\":10,\"eval_every\":0,\"checkpoint_every\":200},"
       "\"eval\":{\"lengths\":[128,256,512,1024,2048],\"protocols\":[\"fixed_target\",\"nonoverlapping\"],\"split\":\"test\","
-      "\"windows\":128,\"targets\":64,\"stride\":null,\"tokens\":65536,\"by_position\":32,\"extensions\":[]},"
+      "\"windows\":128,\"targets\":64,\"stride\":null,\"tokens\":65536,\"by_position\":32,\"state\":\"reset\",\"extensions\":[]},"
       "\"runtime\":{\"threads\":0,\"device\":\"auto\",\"dtype\":\"float32\",\"attention\":\"auto\"}}");
 }
 
@@ -121,7 +121,7 @@ TEST(Experiment, AKeyAtTheWrongLevelIsUnknownThere) {
   EXPECT_THAT(refusal(train("\"num-steps\": 10")),
               HasSubstr("/train/num-steps: unknown key \"num-steps\" (did you mean \"steps\"?)"));
   EXPECT_THAT(refusal(model("\"lr\": 0.1")),
-              AllOf(HasSubstr("/model/lr: unknown key \"lr\" (valid keys: kind, layers,"), HasSubstr("position)")));
+              AllOf(HasSubstr("/model/lr: unknown key \"lr\" (valid keys: kind, layers,"), HasSubstr("trained_length)")));
   EXPECT_THAT(refusal("{\"lr\": 0.1, \"model\": {\"position\": \"none\"}}"),
               HasSubstr("/lr: unknown key \"lr\" (valid keys: name, seed, data, model, train, eval, runtime)"));
 }
@@ -140,8 +140,9 @@ TEST(Experiment, AnUnknownSchemeNamesTheNearest) {
             "sinusoidal, learned, shaw, transformer_xl, deberta, rel_scalar, t5, alibi, kerple_log, kerple_power, "
             "kerple_power_weight, sandwich, dynamic, fire, rope, xpos, polar, cope, dape, dape_v2, fox, stick_breaking, path");
   EXPECT_THAT(refusal(model("", "{\"scheme\": \"rotari\"}")), HasSubstr("(did you mean \"rotary\"?)"));
-  EXPECT_THAT(refusal("{\"model\": {\"position\": \"none\"}, \"eval\": {\"extensions\": [\"yarn\"]}}"),
-              HasSubstr("/eval/extensions/0: no extension is called \"yarn\"; there are pi"));
+  EXPECT_THAT(
+      refusal("{\"model\": {\"position\": \"none\"}, \"eval\": {\"extensions\": [\"yarm\"]}}"),
+      HasSubstr("/eval/extensions/0: no extension is called \"yarm\" (did you mean \"yarn\"?); there are truncate, window, pi,"));
 }
 
 // Fault 4: an odd head width is refused by the scheme that cannot take it, before anything is built, and by no other.

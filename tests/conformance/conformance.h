@@ -75,6 +75,27 @@ inline std::unique_ptr<Extension> extension(const Json& named) {
   return make_extension(from_json<EvalConfig>({{"extensions", Json::array({named})}}).extensions[0]);
 }
 
+/// A registered extension as an experiment on `config` may name it: by its name, and with the parameters it must have.
+inline Json named_extension(const ExtensionInfo& info, const ModelConfig& config) {
+  if (info.name != "longrope") return info.name;
+  const auto width =
+      static_cast<std::int64_t>(static_cast<double>(*config.head_dim) * config.position.parameters.value("partial", 1.0));
+  Json factors = Json::array();
+  for (std::int64_t k = 0; k < width / 2; ++k) factors.push_back(1 + 0.5 * static_cast<double>(k));
+  return {{"method", "longrope"}, {"long_factor", factors}};
+}
+
+/// Every extension that fits all of the schemes of `config`, as an experiment names it.
+inline std::vector<Json> fitting_extensions(const ModelConfig& config) {
+  std::vector<Json> fitting;
+  for (const ExtensionInfo& info : extensions()) {
+    ExtensionConfig choice;
+    choice.name = info.name;
+    if (extension_misfit(choice, config.position.used_schemes()).empty()) fitting.push_back(named_extension(info, config));
+  }
+  return fitting;
+}
+
 /// The same bytes as text of all three splits.
 inline Dataset text_dataset(const std::string& text) {
   Dataset dataset;

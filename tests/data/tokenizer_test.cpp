@@ -110,6 +110,19 @@ TEST(Tokenizer, RefusesWhatIsNoState) {
   }
 }
 
+TEST(Tokenizer, IdsAreNumbersBetweenBlanks) {
+  const auto tokenizer = make_tokenizer("ids", "3 0\n 12\t7", "x");
+  EXPECT_EQ(tokenizer->vocab_size(), 13);
+  EXPECT_THAT(tokenizer->encode(" 3 0\n 12\t7 ", "x"), ElementsAre(3, 0, 12, 7));
+  EXPECT_EQ(tokenizer->decode({3, 12}), "3 12 ");
+  EXPECT_THAT(message_of<DataError>([&] { tokenizer->encode("3 13", "ids.txt"); }),
+              AllOf(HasSubstr("ids.txt"), HasSubstr("13 at byte offset 2")));
+  for (const char* wrong : {"3 -1", "3 1.5", "3 x", "3 99999999999"})
+    EXPECT_THAT(message_of<DataError>([&] { tokenizer->encode(wrong, "ids.txt"); }), HasSubstr("offset 2 is no token id"))
+        << wrong;
+  EXPECT_EQ(restore_tokenizer(tokenizer->state(), "run")->vocab_size(), 13);
+}
+
 TEST(Tokenizer, RefusesAnUnknownName) { EXPECT_THROW(make_tokenizer("bpe", "", "x"), ConfigError); }
 
 }  // namespace

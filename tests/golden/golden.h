@@ -110,6 +110,7 @@ Findings check_t5_buckets(const Golden&);
 Findings check_sinusoidal(const Golden&);
 Findings check_rope_apply(const Golden&);
 Findings check_rope_inv_freq(const Golden&);
+Findings check_rope_inv_freq_yarn_repo(const Golden&);
 Findings check_bias_kerple(const Golden&);
 Findings check_bias_sandwich(const Golden&);
 Findings check_bias_fire(const Golden&);
@@ -122,5 +123,7 @@ Findings check_attn_fox(const Golden&);
 Findings check_xpos(const Golden&);
 Findings check_perplexity_protocol(const Golden&);
 Findings check_train_trace(const Golden&);
+Findings check_model(const Golden&);
+Findings check_perplexity_models(const Golden&);
 
 }  // namespace posenc::golden

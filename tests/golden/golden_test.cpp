@@ -169,6 +169,7 @@ const std::vector<Kind>& built_kinds() {
       {"sinusoidal", check_sinusoidal},
       {"rope_apply", check_rope_apply},
       {"rope_inv_freq", check_rope_inv_freq},
+      {"rope_inv_freq_yarn_repo", check_rope_inv_freq_yarn_repo},
       {"xpos", check_xpos},
       {"bias_kerple", check_bias_kerple},
       {"bias_sandwich", check_bias_sandwich},
@@ -181,6 +182,8 @@ const std::vector<Kind>& built_kinds() {
       {"attn_fox", check_attn_fox},
       {"perplexity_protocol", check_perplexity_protocol},
       {"train_trace", check_train_trace},
+      {"model", check_model},
+      {"perplexity_models", check_perplexity_models},
   };
   return kinds;
 }
@@ -238,7 +241,7 @@ TEST(Golden, KindsThatAreNotBuiltYetAreNamed) {
   // A kind moves from here to built_kinds() with what it tests; a file of a kind that nobody thought of ends up here as well.
   std::vector<std::string> unbuilt;
   for (const auto& [kind, files] : unbuilt_kinds(own_goldens())) unbuilt.push_back(kind);
-  EXPECT_THAT(unbuilt, testing::UnorderedElementsAre("model", "perplexity_models", "rope_inv_freq_yarn_repo"));
+  EXPECT_THAT(unbuilt, testing::IsEmpty());
 }
 
 TEST(Golden, NoJsonFileIsPassedOver) {

@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "core/safetensors.h"
 #include "golden/golden.h"
+#include "model/hugging_face.h"
 #include "model/language_model.h"
 
 namespace posenc::golden {
@@ -52,39 +53,21 @@ inline PeerModel nanogpt(const Golden& golden) {
           golden.path.parent_path() / p.at("init_file").get<std::string>()};
 }
 
-inline Json hf_config(const Golden& golden) {
-  const auto path = golden.path.parent_path() / "config.json";
-  return parse_json(read_file(path), path.string()).root;
-}
-
 inline PeerModel llama(const Golden& golden) {
-  const Json c = hf_config(golden);
-  const std::int64_t heads = c.at("num_attention_heads").get<std::int64_t>();
-  return {"llama",
-          model_config({{"layers", c.at("num_hidden_layers")},
-                        {"d_model", c.at("hidden_size")},
-                        {"heads", heads},
-                        {"kv_heads", c.value("num_key_value_heads", heads)},
-                        {"head_dim", c.value("head_dim", Json())},
-                        {"d_ff", c.at("intermediate_size")},
-                        {"norm", "rmsnorm"},
-                        {"norm_eps", c.at("rms_norm_eps")},
-                        {"activation", "swiglu"},
-                        {"bias", false},
-                        {"tie_embeddings", c.at("tie_word_embeddings")},
-                        {"position", {{"scheme", "rope"}, {"base", c.at("rope_theta")}}}}),
-          c.at("vocab_size").get<std::int64_t>(), c.at("max_position_embeddings").get<std::int64_t>(),
-          golden.path.parent_path() / "model.safetensors"};
+  const auto path = golden.path.parent_path() / "config.json";
+  HuggingFaceModel read = read_hugging_face(parse_json(read_file(path), path.string()));
+  return {"llama", std::move(read.config), read.vocab, read.train_length, golden.path.parent_path() / "model.safetensors"};
 }
 
 /// What keeps our model from being the peer's: "" when nothing does.
 inline std::string peer_obstacle(const Golden& golden) {
   if (golden.root.at("params").contains("model")) return "";
-  const Json c = hf_config(golden);
-  if (c.at("model_type") != "llama") return "model_type " + brief(c.at("model_type"));
-  if (!c.value("rope_scaling", Json()).is_null()) return "rope_scaling " + brief(c.at("rope_scaling"));
-  if (c.value("attention_bias", false) || c.value("mlp_bias", false)) return "biases in some layers only";
-  return "";
+  try {
+    llama(golden);
+    return "";
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
 }
 
 inline PeerModel peer_model(const Golden& golden) {

@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
+#include <optional>
 
 #include "extend/extension.h"
 #include "golden/golden.h"
 #include "model/attention.h"
+#include "model/hugging_face.h"
 #include "schemes/alibi.h"
 #include "schemes/rope.h"
 #include "schemes/scheme.h"
@@ -39,26 +42,38 @@ void check_bias(Findings& findings, const std::string& place, const Scheme& sche
 }
 
 /// Runs `scheme`'s rotation on x [H, T, D] at the positions [T].
-Tensor rotated(const Scheme& scheme, const Json& x, const Tensor& positions, torch::ScalarType dtype) {
-  return scheme.rotate(numbers(x).to(dtype).unsqueeze(0), Side::kQuery, {{positions, 0}, {positions, 0}}).squeeze(0);
+/// A Hugging Face rope_scaling as ours, ready to use; none where it is null or changes nothing.
+struct Scaling {
+  std::unique_ptr<Extension> extension;
+  RopeScaling read;
+  Scaling(const Json& given, std::int64_t max_positions, std::optional<std::int64_t> original = {})
+      : read(read_rope_scaling(given, max_positions, original)) {
+    if (read.extension.is_null()) return;
+    extension = make_extension(*from_json<ModelConfig>({{"position", "rope"}, {"extension", read.extension}}).extension);
+  }
+  /// In a window of `length`; position interpolation, which moves positions instead, as the frequencies it comes to.
+  Frequencies scaled(const Frequencies& by, std::int64_t length) const {
+    if (!extension) return by;
+    const Lengths lengths{read.trained_length, length};
+    Frequencies scaled = extension->frequencies(by, lengths);
+    scaled.inv_freq = scaled.inv_freq * extension->remap({torch::ones({1}, torch::kFloat64), 1}, lengths).values;
+    return scaled;
+  }
+};
+
+Tensor rotated(const Scheme& scheme, const Json& x, const Frame& frame, torch::ScalarType dtype) {
+  return scheme.rotate(numbers(x).to(dtype).unsqueeze(0), Side::kQuery, frame).squeeze(0);
 }
 
 /// The file's tolerance against HF's float32 numbers up to position 1000.
 constexpr double kFloat32Near = 3e-6, kLastNearPosition = 1000;
 
-/// How far HF's float32 angles may be off beyond it, [T, D]: of position·inv_freq by the rounding of inv_freq and of the product,
+/// How far angles of float32 frequencies may be off, [T, D]: of position·inv_freq by the rounding of inv_freq and of the product,
 /// unless inv_freq is 1.
-Tensor float32_drift(const Tensor& positions, const std::vector<double>& inv_freq, std::int64_t head_dim, bool interleaved) {
-  const Tensor f = torch::tensor(inv_freq, torch::kFloat64);
-  const Tensor turned = interleaved ? f.repeat_interleave(2) : torch::cat({f, f});
+Tensor float32_drift(const Tensor& positions, const Tensor& inv_freq, std::int64_t head_dim, bool interleaved) {
+  const Tensor turned = interleaved ? inv_freq.repeat_interleave(2) : torch::cat({inv_freq, inv_freq});
   const Tensor each = torch::cat({turned, torch::zeros(head_dim - turned.size(0), torch::kFloat64)});
-  return torch::outer(positions * (positions > kLastNearPosition), each * (each < 1)) * 2 * kFloat32Rounding;
-}
-
-/// "default" when there is no scaling.
-std::string scaling_type(const Json& scaling) {
-  if (scaling.is_null()) return "default";
-  return scaling.value("rope_type", scaling.value("type", std::string("unnamed")));
+  return torch::outer(positions, each * (each < 1)) * 2 * kFloat32Rounding;
 }
 
 }  // namespace
@@ -215,35 +230,35 @@ Findings check_rope_apply(const Golden& golden) {
   const double float64_abs = golden.root.at("tolerance").at("float64_abs").get<double>();
   for (const Case& one : cases(golden)) {
     const Json& p = one.params();
-    const Json scaling = p.value("rope_scaling", Json());
-    if (scaling_type(scaling) != "default") {
-      findings.leave_out(one.pointer, "not built: rope_scaling " + scaling_type(scaling));
-      continue;
-    }
-    const auto width = p.at("rotary_dim").get<double>();
+    const Json given = p.value("rope_scaling", Json());
+    const Scaling scaling(given, given.is_null() ? 1 : given.at("max_position_embeddings").get<std::int64_t>());
+    const auto width = p.at("rotary_dim").get<double>(), base = p.at("rope_theta").get<double>();
     ModelShape shape;
     shape.head_dim = p.at("head_dim").get<std::int64_t>();
     const auto all = static_cast<double>(shape.head_dim);
     // Any share that cuts to `width` dims.
-    const auto scheme = make_scheme("rope",
-                                    {{"base", p.at("rope_theta").get<double>()},
-                                     {"partial", width == all ? 1.0 : (width + 0.5) / all},
-                                     {"layout", one.body->at("layout")}},
-                                    shape);
+    const auto scheme = make_scheme(
+        "rope", {{"base", base}, {"partial", width == all ? 1.0 : (width + 0.5) / all}, {"layout", one.body->at("layout")}},
+        shape);
     const Tensor positions = numbers(one.inputs().at("positions"));
+    Frame frame{{positions, 0}, {positions, 0}};
+    frame.rescale = [&](const Frequencies& by, std::int64_t keys) { return scaling.scaled(by, keys); };
+    const Frequencies used =
+        frame.rescaled({torch::tensor(rope_inv_freq(static_cast<std::int64_t>(width), base), torch::kFloat64), base});
+    findings.near(one.pointer + "/params/attention_factor", used.magnitude, p.value("attention_factor", 1.0), {});
     const Tensor drift =
-        float32_drift(positions, rope_inv_freq(static_cast<std::int64_t>(width), p.at("rope_theta").get<double>()),
-                      shape.head_dim, one.body->at("layout") == "interleaved");  // [T, D]
+        float32_drift(positions, used.inv_freq, shape.head_dim, one.body->at("layout") == "interleaved");  // [T, D]
     for (const std::string x : {"q", "k"}) {
       const Json& in = one.inputs().at(x);
-      const Tensor exact = rotated(*scheme, in, positions, torch::kFloat64),
-                   cast = rotated(*scheme, in, positions, torch::kFloat32);
+      const Tensor exact = rotated(*scheme, in, frame, torch::kFloat64), cast = rotated(*scheme, in, frame, torch::kFloat32);
       const Tensor want = numbers(one.expected().at(x + "_float64"));
-      findings.near(one.place(x + "_float64"), exact, want, {float64_abs, 0});
-      findings.near(one.place(x + "_float64"), cast, want, {kCastToFloat32, 0});
-      const Tensor largest_pair = std::sqrt(2.0) * numbers(in).abs().amax(-1, true);  // [H, T, 1]
+      const Tensor off = std::sqrt(2.0) * used.magnitude * numbers(in).abs().amax(-1, true) * drift;  // [H, T, D]
+      // The scaled frequencies behind the file's float64 numbers are float32.
+      findings.near_each(one.place(x + "_float64"), exact, want, float64_abs + (scaling.extension ? off : torch::zeros({1})));
+      findings.near_each(one.place(x + "_float64"), cast, want, kCastToFloat32 + (scaling.extension ? off : torch::zeros({1})));
+      const Tensor beyond = (positions > kLastNearPosition).unsqueeze(1);
       findings.near_each(one.place(x + "_float32"), cast, numbers(one.expected().at(x + "_float32")),
-                         kFloat32Near + largest_pair * drift);
+                         kFloat32Near + off * beyond);
     }
   }
   return findings;
@@ -256,29 +271,59 @@ Findings check_rope_inv_freq(const Golden& golden) {
       formula{0, t.at("rel_vs_inv_freq_float64_formula").get<double>()};
   for (const Case& one : cases(golden)) {
     const Json& in = one.inputs();
-    const Json& scaling = in.at("rope_scaling");
-    const std::string type = scaling_type(scaling);
-    if (type != "default" && type != "linear" && type != "proportional") {
-      findings.leave_out(one.pointer, "not built: rope_scaling " + type);
-      continue;
-    }
-    // Linear scaling is position interpolation: where it puts position 1 is by how much the frequencies shrink.
-    double first_position = 1;
-    if (type == "linear") {
-      ExtensionConfig pi;
-      pi.name = "pi";
-      pi.parameters = {{"factor", scaling.at("factor")}, {"align", "scale"}};
-      first_position = make_extension(pi)->remap({torch::ones({1}, torch::kFloat64), 1}, {}).values.item<double>();
-    }
+    const Json original = in.at("original_max_position_embeddings");
+    const Scaling scaling(in.at("rope_scaling"), in.at("max_position_embeddings").get<std::int64_t>(),
+                          original.is_null() ? std::nullopt : std::optional(original.get<std::int64_t>()));
     const double share = in.at("partial_rotary_factor").is_null() ? 1.0 : in.at("partial_rotary_factor").get<double>();
     const auto width = static_cast<std::int64_t>(in.at("head_dim").get<double>() * share);
-    const double kept = type == "proportional" ? scaling.at("partial_rotary_factor").get<double>() : 1.0;
-    const Tensor got =
-        torch::tensor(rope_inv_freq(width, in.at("rope_theta").get<double>(), kept), torch::kFloat64) * first_position;
-    findings.near(one.place("inv_freq"), got, numbers(one.expected().at("inv_freq")), float32);
-    findings.near(one.place("inv_freq_float64_formula"), got, numbers(one.expected().at("inv_freq_float64_formula")), formula);
-    findings.near(one.place("attention_factor"), 1.0, one.expected().at("attention_factor").get<double>(),
+    const double base = in.at("rope_theta").get<double>();
+    const Frequencies got =
+        scaling.scaled({torch::tensor(rope_inv_freq(width, base, scaling.read.proportional), torch::kFloat64), base},
+                       in.at("seq_len").is_null() ? 1 : in.at("seq_len").get<std::int64_t>());
+    findings.near(one.place("inv_freq"), got.inv_freq, numbers(one.expected().at("inv_freq")), float32);
+    findings.near(one.place("inv_freq_float64_formula"), got.inv_freq, numbers(one.expected().at("inv_freq_float64_formula")),
+                  formula);
+    findings.near(one.place("attention_factor"), got.magnitude, one.expected().at("attention_factor").get<double>(),
                   {0, t.at("attention_factor_rel").get<double>()});
+  }
+  return findings;
+}
+
+namespace {
+
+/// What a case of the YaRN repository comes to here; null when it is no case we know.
+Json yarn_repository_extension(const std::string& name, const Json& p) {
+  if (name == "ntk_static") return {{"method", "ntk"}, {"factor", p.at("alpha")}};
+  if (name == "part_ntk") return {{"method", "ntk_parts"}, {"factor", p.at("scale")}, {"ramp", "early"}};
+  if (name == "dynamic_ntk_alpha1") return {{"method", "dynamic_ntk"}, {"factor", p.at("ntk")}};
+  if (name == "dynamic_yarn") return {{"method", "yarn"}, {"beta_fast", p.at("beta_fast")}, {"beta_slow", p.at("beta_slow")}};
+  if (name == "yarn_attn_factor")  // their factor multiplies the magnitude, ours replaces it
+    return {{"method", "yarn"},
+            {"factor", p.at("scale")},
+            {"attention_factor", (0.1 * std::log(p.at("scale").get<double>()) + 1) * p.at("attn_factor").get<double>()}};
+  return nullptr;
+}
+
+}  // namespace
+
+Findings check_rope_inv_freq_yarn_repo(const Golden& golden) {
+  Findings findings;
+  const Tolerance tolerance{0, golden.root.at("tolerance").at("rel").get<double>()};
+  for (const Case& one : cases(golden)) {
+    const Json& p = one.params();
+    const Json named = yarn_repository_extension(one.body->at("name").get<std::string>(), p);
+    const bool plain = p.value("ntk_factor", 1.0) == 1 && p.value("extrapolation_factor", 1.0) == 1;
+    if (named.is_null() || !plain) {
+      findings.leave_out(one.pointer, "not built: " + one.body->at("name").get<std::string>());
+      continue;
+    }
+    const auto extension = make_extension(*from_json<ModelConfig>({{"position", "rope"}, {"extension", named}}).extension);
+    const auto train = p.value("original_max_position_embeddings", p.value("max_position_embeddings", std::int64_t{1}));
+    const double base = p.at("base").get<double>();
+    const Tensor before = torch::tensor(rope_inv_freq(p.at("dim").get<std::int64_t>(), base), torch::kFloat64);
+    const Frequencies got = extension->frequencies({before, base}, {train, p.value("seq_len", std::int64_t{1})});
+    findings.near(one.place("inv_freq"), got.inv_freq, numbers(one.expected().at("inv_freq")), tolerance);
+    findings.near(one.place("mscale"), got.magnitude, one.expected().at("mscale").get<double>(), tolerance);
   }
   return findings;
 }

@@ -19,7 +19,7 @@ struct Case {
   std::string name;
   AttentionShape shape;
   bool rotation = false, interleaved = false, temperature = false, bias = false, decay = false, decay_of_query = true,
-       sink = false, relative = false;
+       sink = false, relative = false, piecewise = false;
   Index shared = 0;  ///< 1: one temperature, bias and table of vectors for all heads
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
@@ -42,6 +42,17 @@ struct Problem {
       const Index pairs = s.width / 2;
       fill(angles, s.keys * pairs);
       for (const float a : angles) cos.push_back(std::cos(a)), sin.push_back(std::sin(a));
+    }
+    if (c.piecewise) {  // continuous, of shares u between 0 and about 1
+      fill(slopes, s.heads * (kKinks + 1));
+      intercepts.resize(slopes.size());
+      for (Index p = 0; p < kKinks; ++p) kinks.push_back((static_cast<float>(p) - 0.41421f) / kKinks);  // no pair's u
+      for (std::size_t i = 0; i < slopes.size(); ++i) {
+        const std::size_t p = i % (kKinks + 1);
+        intercepts[i] = p == 0 ? 0.5f : intercepts[i - 1] + (slopes[i - 1] - slopes[i]) * kinks[p - 1];
+      }
+      for (Index d = 0; d < s.keys; ++d) rises.push_back(0.5f * static_cast<float>(d));
+      for (Index i = 0; i < s.queries; ++i) factors.push_back(2 / static_cast<float>(10 + s.first_query + i));
     }
     if (c.decay) {  // running sums of gates, far from zero; or plain biases of keys
       Numbers steps;
@@ -67,6 +78,7 @@ struct Problem {
     if (of.bias) in.distance_bias = bias.data(), in.bias_heads = tables;
     if (of.decay) in.decay = decay.data(), in.decay_of_query = of.decay_of_query;
     if (of.sink) in.sink = sink.data();
+    if (of.piecewise) in.piecewise = {kinks.data(), kKinks, slopes.data(), intercepts.data(), rises.data(), factors.data()};
     if (of.relative)
       in.relative_keys = relative_keys.data(), in.relative_values = relative_values.data(), in.relative_heads = tables;
     return in;
@@ -101,7 +113,9 @@ struct Problem {
     Numbers dq(q.size()), dk(k.size()), dv(v.size()), dbias(static_cast<std::size_t>(per_head * s.keys)),
         dtemperature(static_cast<std::size_t>(per_head * s.queries)), dsink(static_cast<std::size_t>(per_head)),
         dkeys(static_cast<std::size_t>(per_head * s.keys * s.width)),
-        dvalues(static_cast<std::size_t>(per_head * s.keys * s.value_width));
+        dvalues(static_cast<std::size_t>(per_head * s.keys * s.value_width)),
+        dslopes(static_cast<std::size_t>(per_head * (kKinks + 1))), dintercepts(dslopes.size()),
+        drises(static_cast<std::size_t>(per_head * s.keys)), dfactors(dtemperature.size());
     std::vector<double> ddecay(static_cast<std::size_t>(per_head * s.keys));
     AttentionGradients out;
     out.q = rows(dq.data(), s.heads, s.queries, s.width);
@@ -112,6 +126,7 @@ struct Problem {
     if (of.sink) out.sink = dsink.data();
     if (of.decay) out.decay = ddecay.data();
     if (of.relative) out.relative_keys = dkeys.data(), out.relative_values = dvalues.data();
+    if (of.piecewise) out.piecewise = {dslopes.data(), dintercepts.data(), drises.data(), dfactors.data()};
     const auto const_rows = [&](const Numbers& n) { return rows(n.data(), s.heads, s.queries, s.value_width); };
     attention_backward(s, inputs(), const_rows(y), log_sum.data(), const_rows(dy), out, threads);
     std::vector<Along> found;
@@ -124,21 +139,26 @@ struct Problem {
     along("decay", decay, ddecay, found);
     along("relative keys", relative_keys, dkeys, found);
     along("relative values", relative_values, dvalues, found);
+    along("slopes", slopes, dslopes, found);
+    along("intercepts", intercepts, dintercepts, found);
+    // So short that next to no pair passes a kink on the way; shares are up to 75 times the factors of queries.
+    along("by distance", rises, drises, found, 1.0f / (1 << 14));
+    along("by query", factors, dfactors, found, 1.0f / (1 << 26));
     return found;
   }
 
   /// Gradients may be per batch entry and head where the input is not: entry i of the input goes with i, i + n, i + 2n, …
   template <class T>
-  void along(const std::string& name, std::vector<T>& x, const std::vector<T>& gradient, std::vector<Along>& out) {
+  void along(const std::string& name, std::vector<T>& x, const std::vector<T>& gradient, std::vector<Along>& out,
+             float step = 1.0f / 256) {
     if (x.empty()) return;
-    constexpr float kStep = 1.0f / 256;
     Numbers direction;
     fill(direction, static_cast<Index>(x.size()));
     const std::vector<T> kept = x;
     std::vector<T> ahead = x, behind = x;
     for (std::size_t i = 0; i < x.size(); ++i) {
-      ahead[i] += kStep * direction[i];
-      behind[i] -= kStep * direction[i];
+      ahead[i] += step * direction[i];
+      behind[i] -= step * direction[i];
     }
     const auto loss = [&](const std::vector<T>& at) {
       x = at;
@@ -152,7 +172,8 @@ struct Problem {
     double predicted = 0;
     for (std::size_t i = 0; i < gradient.size(); ++i)
       predicted += static_cast<double>(gradient[i]) * (static_cast<double>(ahead[i % x.size()]) - behind[i % x.size()]);
-    out.push_back({name, change, predicted});
+    const double per_step = 1.0 / 256 / static_cast<double>(step);  // as if all steps were of one size
+    out.push_back({name, change * per_step, predicted * per_step});
   }
 
   void fill(Numbers& x, Index n) {
@@ -161,10 +182,12 @@ struct Problem {
     for (float& e : x) e = normal(random);
   }
 
+  static constexpr Index kKinks = 6;
   Case of;
   AttentionShape s;
   std::mt19937 random{1};
-  Numbers q, k, v, dy, bias, temperature, sink, relative_keys, relative_values, angles, cos, sin, y, log_sum;
+  Numbers q, k, v, dy, bias, temperature, sink, relative_keys, relative_values, angles, cos, sin, y, log_sum, kinks, slopes,
+      intercepts, rises, factors;
   std::vector<double> decay;
 };
 
@@ -198,6 +221,15 @@ std::vector<Case> cases() {
   add("decay", [](Case& c) { c.decay = true; });
   add("decay_of_keys", [](Case& c) { c.decay = true, c.decay_of_query = false; });
   add("decay_and_sink", [](Case& c) { c.decay = c.sink = true; });
+  add("piecewise", [](Case& c) { c.piecewise = true; });
+  add("piecewise_decay", [](Case& c) { c.piecewise = c.decay = true, c.shape = sized(140, 8, 4, 2, 2); });
+  add(
+      "piecewise_window",
+      [](Case& c) {
+        c.piecewise = true, c.shape.visible = {40, 0, 3};
+      },
+      300);
+  add("piecewise_offset", [](Case& c) { c.shape.queries = 40, c.shape.first_query = 110, c.piecewise = true; });
   add("sink", [](Case& c) { c.sink = true; });
   add("relative", [](Case& c) { c.relative = true; });
   add("shared_relative", [](Case& c) { c.relative = true, c.shared = 1, c.shape.value_width = 5; });
@@ -227,7 +259,7 @@ std::vector<Case> cases() {
     c.shape.queries = 60;
     c.shape.first_query = 105;
     c.shape.visible = {40, 0, 2};
-    c.rotation = c.temperature = c.bias = c.decay = c.sink = c.relative = true;
+    c.rotation = c.temperature = c.bias = c.decay = c.sink = c.relative = c.piecewise = true;
   });
   return all;
 }

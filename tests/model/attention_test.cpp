@@ -267,15 +267,16 @@ TEST(AttentionPath, IsTheFusedOneWhereTheSchemeAllowsAndElseFollowsFromTheSize) 
     return std::string(attention_path_name(choose_attention(*named(scheme, 8), traits, frame_of(length, spacing), options)));
   };
   const auto any = AttentionPath::kAuto, fused = AttentionPath::kFused;
-  for (const char* scheme : {"none", "rope", "alibi", "t5", "xpos", "kerple_log", "fox", "shaw", "transformer_xl"})
+  for (const char* scheme : {"none", "rope", "alibi", "t5", "xpos", "kerple_log", "fox", "shaw", "transformer_xl", "fire"})
     EXPECT_EQ(chosen(scheme, any, 128, torch::kFloat32), "fused") << scheme;
-  for (const char* scheme : {"fire", "cope", "dape", "stick_breaking", "deberta", "path"}) {
+  for (const char* scheme : {"cope", "dape", "stick_breaking", "deberta", "path"}) {
     EXPECT_EQ(chosen(scheme, any, 128, torch::kFloat32), "reference") << scheme;
     EXPECT_EQ(chosen(scheme, fused, 4096, torch::kFloat32), "blocked") << scheme;
   }
   EXPECT_EQ(chosen("alibi", any, 128, torch::kFloat64), "reference");
   EXPECT_EQ(chosen("alibi", any, 4096, torch::kFloat64), "blocked");
   EXPECT_EQ(chosen("alibi", any, 128, torch::kFloat32, /*spacing=*/0), "reference");  // distances are not indices
+  EXPECT_EQ(chosen("fire", any, 128, torch::kFloat32, /*spacing=*/0), "reference");
   EXPECT_EQ(chosen("rope", any, 128, torch::kFloat32, /*spacing=*/0), "fused");
   EXPECT_EQ(chosen("alibi", AttentionPath::kReference, 4096, torch::kFloat32), "reference");
   EXPECT_EQ(chosen("alibi", AttentionPath::kBlocked, 128, torch::kFloat32), "blocked");

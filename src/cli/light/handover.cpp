@@ -36,6 +36,9 @@ int hand_over() {
 
 int run_train(const Experiment&, const fs::path&, RunMode) { return hand_over(); }
 int run_eval(const fs::path&, const Experiment&, const std::string&) { return hand_over(); }
+int run_generate(const GenerateRequest&, const Experiment&) { return hand_over(); }
+int run_search(const SearchRequest&, const Experiment&) { return hand_over(); }
+int run_inspect(const InspectRequest&, const Experiment&) { return hand_over(); }
 int run_plan(const Experiment&, const std::string&) { return hand_over(); }
 int run_doctor(const std::string&) { return hand_over(); }
 int run_bench(const std::vector<BenchCase>&, const BenchOptions&, const std::string&) { return hand_over(); }

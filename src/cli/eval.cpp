@@ -16,7 +16,10 @@ Experiment changed_experiment(const EvalOptions& o) {
   if (!fs::exists(config)) throw ConfigError(o.run + " holds no run (there is no config.json)");
   Document document = parse_json(read_file(config), config.string());
   Json& eval = document.root["eval"];
-  if (!o.lengths.empty()) {
+  const bool task = document.root["data"].value("kind", "text") == "task";
+  if (!o.lengths.empty() && task) {
+    document.root["data"]["test_lengths"] = o.lengths;
+  } else if (!o.lengths.empty()) {
     eval["lengths"] = o.lengths;
     eval["targets"] = nullptr;  // derived from the lengths again
   }
@@ -34,7 +37,7 @@ void add_eval(CLI::App& app, const GlobalOptions& global, Action& action) {
   auto* command = app.add_subcommand("eval", "evaluate a finished run again: other lengths, extensions, protocols or text");
   auto options = std::make_shared<EvalOptions>();
   command->add_option("run", options->run, "run directory")->required();
-  command->add_option("--lengths", options->lengths, "comma-separated input lengths")->delimiter(',');
+  command->add_option("--lengths", options->lengths, "comma-separated input lengths, or test lengths of a task")->delimiter(',');
   command->add_option("--extend", options->extend, "an extension: pi, or {\"method\":\"pi\",\"factor\":4}")
       ->allow_extra_args(false);
   command->add_option("--protocol", options->protocols, "fixed_target, nonoverlapping or sliding")->allow_extra_args(false);

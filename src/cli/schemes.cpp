@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "core/error.h"
+#include "data/tasks/task.h"
 #include "extend/extension.h"
 #include "model/position.h"
 #include "report/table.h"
@@ -44,7 +45,7 @@ Json describe(const Info& info) {
 }
 
 std::string as_json() {
-  Json all = {{"schemes", Json::array()}, {"extensions", Json::array()}, {"axes", Json::array()}};
+  Json all = {{"schemes", Json::array()}, {"extensions", Json::array()}, {"axes", Json::array()}, {"tasks", Json::array()}};
   for (const SchemeInfo& s : schemes()) {
     Json one = describe(s);
     one["traits"] = {
@@ -57,6 +58,11 @@ std::string as_json() {
   for (const ExtensionInfo& e : extensions()) all["extensions"].push_back(describe(e));
   for (const AxisDoc& axis : position_axes())
     all["axes"].push_back({{"name", axis.name}, {"title", axis.help}, {"parameters", describe(axis.parameters)}});
+  for (const TaskInfo& t : tasks()) {
+    Json one = describe(t);
+    one["length"] = t.length;
+    all["tasks"].push_back(std::move(one));
+  }
   return dump_json(all);
 }
 
@@ -75,6 +81,9 @@ std::string as_table(const std::string& format) {
     table.rows.push_back({e.name, "extension", e.title, joined(e.aliases), "", parameters(e.parameters()), e.paper});
   for (const AxisDoc& axis : position_axes())
     table.rows.push_back({axis.name, "axis", axis.help, "", "", parameters(axis.parameters), ""});
+  for (const TaskInfo& t : tasks())
+    table.rows.push_back(
+        {t.name, "task", t.title, joined(t.aliases), "length: " + t.length, parameters(t.parameters()), t.paper});
   table.align.assign(table.header.size(), Align::kLeft);
   return render(table, format);
 }
@@ -82,8 +91,8 @@ std::string as_table(const std::string& format) {
 }  // namespace
 
 void add_schemes(CLI::App& app, const GlobalOptions&, Action& action) {
-  auto* command =
-      app.add_subcommand("schemes", "every positional scheme, extension and axis: names, paper, traits, parameters and defaults");
+  auto* command = app.add_subcommand(
+      "schemes", "every positional scheme, extension, axis and task: names, paper, traits, parameters and defaults");
   auto format = std::make_shared<std::string>("text");
   command->add_option("--format", *format, "text, md or json")->check(CLI::IsMember({"text", "md", "json"}));
   command->callback([format, &action] {

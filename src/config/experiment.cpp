@@ -29,7 +29,58 @@ void check_positions(const Experiment& e, const Reader& reader) {
   }
 }
 
-void check_evaluation(const Experiment& e, const Reader& reader) {
+void check_extensions(const Experiment& e, const Reader& reader) {
+  if (e.model.kind != "transformer") {
+    if (!e.eval.extensions.empty())
+      reader.at("eval").problem("extensions", "model.kind " + e.model.kind + " has no positions to extend");
+    return;
+  }
+  const auto schemes = (e.train.phases.empty() ? e.model.position : e.train.phases.back().position).used_schemes();
+  for (std::size_t i = 0; i < e.eval.extensions.size(); ++i) {
+    const std::string misfit = extension_misfit(e.eval.extensions[i], schemes);
+    if (!misfit.empty()) reader.at("eval").at("extensions").problem(std::to_string(i), misfit);
+  }
+}
+
+void check_batch(const TrainConfig& c, const Reader& r) {
+  if (c.batch_tokens < c.length) {
+    r.problem("batch_tokens",
+              std::to_string(c.batch_tokens) + " is less than one sequence of length " + std::to_string(c.length));
+  } else if (c.batch_tokens % c.length != 0) {
+    const std::int64_t below = c.batch_tokens / c.length * c.length;
+    r.problem("batch_tokens", std::to_string(c.batch_tokens) + " is not a multiple of length " + std::to_string(c.length) +
+                                  " (try " + std::to_string(below) + " or " + std::to_string(below + c.length) + ")");
+  }
+}
+
+/// The experiment with what a task decides in other sections: the training length is that of its longest example, a step holds as
+/// many sequences of that length as batch_tokens has room for, and no text is scored.
+Experiment fitted(Experiment e) {
+  if (!e.data.is_task()) return e;
+  e.train.length = task_inputs(*make_task(*e.data.task), trained_lengths(e.data));
+  if (e.train.batch_tokens >= e.train.length) e.train.batch_tokens = e.train.batch_tokens / e.train.length * e.train.length;
+  e.eval.lengths.clear();
+  e.eval.protocols.clear();
+  return e;
+}
+
+/// What a task decides cannot be given, unless it is what it would be anyway.
+void check_task(const Experiment& given, const Experiment& e, const Reader& reader) {
+  if (given.train.length != e.train.length && given.train.length != TrainConfig{}.length) {
+    reader.at("train").problem("length", std::to_string(given.train.length) +
+                                             " does not follow from data.train_lengths, which need " +
+                                             std::to_string(e.train.length) + "; leave it out");
+  }
+  const EvalConfig defaults;
+  if (!given.eval.lengths.empty() && given.eval.lengths != defaults.lengths)
+    reader.at("eval").problem("lengths", "belongs to text; a task is tested at data.test_lengths");
+  if (!given.eval.protocols.empty() && given.eval.protocols != defaults.protocols)
+    reader.at("eval").problem("protocols", "belongs to text; a task is scored by its answers");
+}
+
+void check_text(const Experiment& e, const Reader& reader) {
+  if (e.eval.lengths.empty()) return reader.at("eval").problem("lengths", "needs at least one length");
+  if (e.eval.protocols.empty()) reader.at("eval").problem("protocols", "needs at least one protocol");
   const std::int64_t shortest = *std::min_element(e.eval.lengths.begin(), e.eval.lengths.end());
   const auto has = [&](const char* p) { return std::count(e.eval.protocols.begin(), e.eval.protocols.end(), p) > 0; };
   if (e.eval.targets && has("fixed_target")) {
@@ -43,17 +94,8 @@ void check_evaluation(const Experiment& e, const Reader& reader) {
     reader.at("eval").problem(
         "stride", std::to_string(*e.eval.stride) + " is more than the shortest evaluation length " + std::to_string(shortest));
   }
-  const auto schemes = (e.train.phases.empty() ? e.model.position : e.train.phases.back().position).used_schemes();
-  const bool attends = e.model.kind == "transformer";
-  if (e.eval.state == "carry" && attends) {
+  if (e.eval.state == "carry" && e.model.kind == "transformer")
     reader.at("eval").problem("state", "a transformer has no state to carry; model.kind is lstm, gru or conv");
-  }
-  if (!attends && !e.eval.extensions.empty())
-    reader.at("eval").problem("extensions", "model.kind " + e.model.kind + " has no positions to extend");
-  for (std::size_t i = 0; i < e.eval.extensions.size() && attends; ++i) {
-    const std::string misfit = extension_misfit(e.eval.extensions[i], schemes);
-    if (!misfit.empty()) reader.at("eval").at("extensions").problem(std::to_string(i), misfit);
-  }
 }
 
 }  // namespace
@@ -81,7 +123,7 @@ const Schema<Experiment>& schema<Experiment>() {
                                               .field("name", &Experiment::name, "name of the run; default: the file's stem")
                                               .field("seed", &Experiment::seed, "of initial weights, batches and dropout")
                                               .at_least(0)
-                                              .field("data", &Experiment::data, "text and tokenizer")
+                                              .field("data", &Experiment::data, "text and tokenizer, or a task")
                                               .field("model", &Experiment::model, "architecture and positional scheme")
                                               .required()
                                               .field("train", &Experiment::train, "training on short sequences")
@@ -90,8 +132,11 @@ const Schema<Experiment>& schema<Experiment>() {
                                               .ignore("$schema")
                                               .check([](const Experiment& e, const Reader& r) {
                                                 if (!e.name.empty() && !valid_name(e.name)) r.problem("name", kNameRule);
-                                                check_positions(e, r);
-                                                check_evaluation(e, r);
+                                                const Experiment whole = fitted(e);
+                                                check_batch(whole.train, r.at("train"));
+                                                check_positions(whole, r);
+                                                check_extensions(whole, r);
+                                                whole.data.is_task() ? check_task(e, whole, r) : check_text(whole, r);
                                               });
   return table;
 }
@@ -123,13 +168,14 @@ std::string position_label(const Experiment& e) {
 }
 
 Experiment read_experiment(const Document& document, const std::string& stem) {
-  Experiment e = read_document<Experiment>(document);
+  Experiment e = fitted(read_document<Experiment>(document));
   if (e.name.empty()) e.name = stem;
   require_run_name(e.name);
+  e.data.resolve();
   e.model.resolve();
   e.model.position.sampler.resolve(e.train.length);
   e.train.resolve();
-  e.eval.resolve(e.train.length);
+  if (!e.data.is_task()) e.eval.resolve(e.train.length);
   return e;
 }
 

@@ -59,6 +59,7 @@ Results unfinished_run(const fs::path& directory) {
   run.scheme = text(config, "/model/position/scheme", text(config, "/model/position", "unknown"));
   run.seed = integer("/seed");
   run.train_length = integer("/train/length");
+  run.task = text(config, "/data/task/task", text(config, "/data/task", ""));
   const std::string word = text(status, "/status", "");
   run.status = word == "diverged" || word == "failed" ? word : "unfinished";
   run.reason = text(status, "/reason", fmt::format("{} has no results.json", directory.string()));

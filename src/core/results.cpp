@@ -46,6 +46,21 @@ Json bucket_to_json(const PositionBucket& bucket) {
   return json;
 }
 
+Json accuracy_to_json(const Accuracy& given) {
+  const Accuracy accuracy = settled(given);
+  Json json = {{"extension", accuracy.extension}, {"length", accuracy.length}};
+  if (accuracy.depth) json["depth"] = *accuracy.depth;
+  json.update({{"examples", accuracy.examples},
+               {"exact_match", number(accuracy.exact_match)},
+               {"exact_match_low", number(accuracy.low)},
+               {"exact_match_high", number(accuracy.high)},
+               {"token_accuracy", number(accuracy.token_accuracy)},
+               {"token_accuracy_stderr", number(accuracy.token_stderr)},
+               {"status", accuracy.status}});
+  if (!accuracy.reason.empty()) json["reason"] = accuracy.reason;
+  return json;
+}
+
 /// An object of a results file; every complaint names the file and the JSON pointer.
 class Node {
  public:
@@ -84,6 +99,14 @@ class Node {
     for (const Json& item : list(key)) {
       if (!item.is_number()) fail(fmt::format("\"{}\" must be a list of numbers", key));
       values.push_back(item.get<double>());
+    }
+    return values;
+  }
+  std::vector<std::int64_t> integers(const char* key) const {
+    std::vector<std::int64_t> values;
+    for (const Json& item : list(key)) {
+      if (!item.is_number_integer()) fail(fmt::format("\"{}\" must be a list of integers", key));
+      values.push_back(item.get<std::int64_t>());
     }
     return values;
   }
@@ -135,6 +158,20 @@ Cell read_cell(const Node& node, const std::string& unit) {
   return cell;
 }
 
+Accuracy read_accuracy(const Node& node) {
+  Accuracy accuracy;
+  accuracy.extension = node.text("extension", "none");
+  accuracy.length = node.positive("length");
+  accuracy.depth = node.number("depth");
+  accuracy.examples = node.integer("examples", 0);
+  accuracy.exact_match = node.number("exact_match");
+  accuracy.token_accuracy = node.number("token_accuracy");
+  accuracy.token_stderr = node.number("token_accuracy_stderr");
+  accuracy.status = node.status({"ok", "refused", "diverged", "failed"});
+  accuracy.reason = node.text("reason", "");
+  return settled(std::move(accuracy));
+}
+
 PositionBucket read_bucket(const Node& node) {
   return {node.text("extension", "none"), node.positive("length"), node.integer("from"), node.integer("to"),
           node.integer("targets", 0),     node.number("nll"),      node.number("stderr")};
@@ -169,6 +206,9 @@ Results read_results(const Node& node) {
     }
   }
   for (const Node& item : node.objects("by_position")) results.by_position.push_back(read_bucket(item));
+  results.task = node.text("task", "");
+  results.task_lengths = node.integers("train_lengths");
+  for (const Node& item : node.objects("accuracy")) results.accuracy.push_back(read_accuracy(item));
   return results;
 }
 
@@ -189,6 +229,21 @@ Cell settled(Cell cell, const std::string& unit) {
   return cell;
 }
 
+Accuracy settled(Accuracy accuracy) {
+  const bool share = accuracy.exact_match && *accuracy.exact_match >= 0 && *accuracy.exact_match <= 1 && accuracy.examples > 0;
+  if (accuracy.status == "ok" && !share) accuracy.status = "failed", accuracy.reason = "exact_match is no share of examples";
+  if (accuracy.status != "ok") {
+    accuracy.exact_match = accuracy.low = accuracy.high = accuracy.token_accuracy = accuracy.token_stderr = std::nullopt;
+    if (accuracy.reason.empty()) accuracy.reason = "no reason recorded";
+    return accuracy;
+  }
+  const Interval interval = wilson_interval(*accuracy.exact_match, accuracy.examples);
+  accuracy.low = interval.low, accuracy.high = interval.high;
+  accuracy.token_accuracy = finite(accuracy.token_accuracy);
+  accuracy.token_stderr = finite(accuracy.token_stderr);
+  return accuracy;
+}
+
 Json results_to_json(const Results& results) {
   Json json = {{"schema", kSchema},
                {"name", results.name},
@@ -207,6 +262,11 @@ Json results_to_json(const Results& results) {
   for (const Cell& cell : results.cells) json["cells"].push_back(cell_to_json(cell, results.unit));
   json["by_position"] = Json::array();
   for (const PositionBucket& bucket : results.by_position) json["by_position"].push_back(bucket_to_json(bucket));
+  if (results.task.empty()) return json;
+  json["task"] = results.task;
+  json["train_lengths"] = results.task_lengths;
+  json["accuracy"] = Json::array();
+  for (const Accuracy& accuracy : results.accuracy) json["accuracy"].push_back(accuracy_to_json(accuracy));
   return json;
 }
 

@@ -32,19 +32,39 @@ struct PositionBucket {
   std::optional<double> nll, stderr_;
 };
 
+/// Right answers to a task at one length. The numbers are absent unless status is "ok".
+struct Accuracy {
+  std::string extension = "none";
+  std::int64_t length = 0;      ///< in what the task counts
+  std::optional<double> depth;  ///< in [0, 1], where what is asked for is hidden; of tasks that hide something
+  std::int64_t examples = 0;
+  std::optional<double> exact_match;     ///< share of examples with every token of the answer right
+  std::optional<double> low, high;       ///< 95 % Wilson interval of exact_match; JSON keys exact_match_low, exact_match_high
+  std::optional<double> token_accuracy;  ///< share of the tokens of all answers
+  std::optional<double> token_stderr;    ///< of token_accuracy, over examples; JSON key token_accuracy_stderr
+  std::string status = "ok";             ///< ok | refused | diverged | failed
+  std::string reason;                    ///< when not ok
+};
+
 struct Results {
   std::string name, scheme, unit = "byte", status = "ok", reason, protocol_hash;
-  std::string split;  ///< the part of the data that was scored: "valid", "test"; "" when not recorded
+  std::string task;                        ///< "copy", "copy(form=same)"; "" of a run on text
+  std::vector<std::int64_t> task_lengths;  ///< shortest and longest of training; JSON key train_lengths
+  std::string split;                       ///< the part of the data that was scored: "valid", "test"; "" when not recorded
   std::int64_t seed = 0, train_length = 0, parameters = 0;
   std::optional<double> train_seconds, tokens_per_second;
   std::vector<Cell> cells;
   std::vector<PositionBucket> by_position;
+  std::vector<Accuracy> accuracy;
 };
 
 /// The cell as every reader may rely on it: "ok" means a finite nll, with ppl = exp(nll) unless that overflows (then the reason
 /// says so) and bits_per_byte set when `unit` is "byte". An "ok" cell without a finite nll becomes "failed"; a cell that is not
 /// ok holds no number and has a reason.
 Cell settled(Cell cell, const std::string& unit);
+
+/// The same for an accuracy: "ok" means a share in [0, 1], with its interval.
+Accuracy settled(Accuracy accuracy);
 
 /// No NaN or Infinity: such a number is null beside a status and reason (see settled).
 Json results_to_json(const Results& results);

@@ -1,5 +1,6 @@
 #include "core/statistics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -77,6 +78,16 @@ std::optional<double> bootstrap_stderr(const std::vector<WindowLoss>& windows, i
 std::optional<double> perplexity(double nll) {
   const double value = std::exp(nll);
   return std::isfinite(nll) && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+Interval wilson_interval(double share, std::int64_t n) {
+  POSENC_CHECK(share >= 0 && share <= 1 && n >= 1, "a share of no trials");
+  constexpr double kZ = 1.959963984540054;  // 97.5 % quantile of the normal distribution
+  const auto trials = static_cast<double>(n);
+  const double z2 = kZ * kZ / trials;
+  const double centre = (share + z2 / 2) / (1 + z2);
+  const double half = kZ / (1 + z2) * std::sqrt(share * (1 - share) / trials + z2 / (4 * trials));
+  return {share == 0 ? 0 : centre - half, share == 1 ? 1 : centre + half};  // exactly, whatever was rounded
 }
 
 MeanInterval t_interval(const std::vector<double>& samples, double confidence) {

@@ -23,6 +23,13 @@ std::optional<double> bootstrap_stderr(const std::vector<WindowLoss>& windows, i
 /// exp(nll), or nullopt when it overflows a double or nll is not finite.
 std::optional<double> perplexity(double nll);
 
+struct Interval {
+  double low = 0, high = 0;
+};
+
+/// 95 % score interval of a share observed over n ≥ 1 independent trials (Wilson 1927).
+Interval wilson_interval(double share, std::int64_t n);
+
 /// Mean and the half width of its two-sided Student t interval (`confidence` e.g. 0.95) over independent samples (seeds).
 struct MeanInterval {
   double mean = 0;

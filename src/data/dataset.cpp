@@ -78,6 +78,15 @@ Texts read_texts(const DataConfig& config, bool chars) {
   return config.path.all.empty() ? read_files(config.path, chars) : cut_file(config.path.all, chars);
 }
 
+Dataset load_task(const DataConfig& config, std::shared_ptr<Tokenizer> tokenizer) {
+  Dataset dataset;
+  dataset.task = std::make_shared<const TaskData>(config);
+  dataset.tokenizer = make_symbol_tokenizer(dataset.task->task().alphabet());
+  if (tokenizer && tokenizer->state() != dataset.tokenizer->state())
+    throw DataError("the run was trained on another alphabet than that of the task " + config.task->label());
+  return dataset;
+}
+
 }  // namespace
 
 const Split& Dataset::split(const std::string& name) const {
@@ -88,6 +97,7 @@ const Split& Dataset::split(const std::string& name) const {
 }
 
 Dataset load_dataset(const DataConfig& config, std::shared_ptr<Tokenizer> tokenizer) {
+  if (config.is_task()) return load_task(config, std::move(tokenizer));
   const bool chars = (tokenizer ? tokenizer->name() : config.tokenizer) == "char";
   const Texts texts = read_texts(config, chars);
   if (tokenizer == nullptr) {

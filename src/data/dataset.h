@@ -16,6 +16,7 @@
 #include "data/batches.h"
 #include "data/config.h"
 #include "data/corpora.h"
+#include "data/task_data.h"
 #include "data/tokenizer.h"
 
 namespace posenc {
@@ -29,16 +30,18 @@ struct Split {
   std::string sha256;      ///< of the text
 };
 
+/// Text in three parts, or a task.
 struct Dataset {
   Split train, valid, test;
   std::shared_ptr<Tokenizer> tokenizer;
+  std::shared_ptr<const TaskData> task;               ///< of a task, whose splits are empty; else null
   const Split& split(const std::string& name) const;  ///< "train" | "valid" | "test"
 };
 
 /// Loads and tokenises, with `tokenizer` where given (a trained run's, to evaluate it on other text), else with the config's.
 /// ConfigError: a path that does not exist or is a directory, a corpus that is not installed (names the command that fetches it).
 /// IoError: no permission. DataError: an empty file or split, two files with the same text (files that overlap in part are not
-/// noticed), a checksum that does not match, `char` on invalid UTF-8 (byte offset).
+/// noticed), a checksum that does not match, `char` on invalid UTF-8 (byte offset), a task in another alphabet than `tokenizer`.
 Dataset load_dataset(const DataConfig& config, std::shared_ptr<Tokenizer> tokenizer = nullptr);
 
 /// Throws ConfigError when a split is shorter than one window of `length` inputs and the next token (needs length + 1 tokens);

@@ -179,7 +179,45 @@ std::int64_t ids_below(std::string_view text, const std::string& source) {
   return vocab;
 }
 
+constexpr const char* kMarks[] = {"<pad>", "<s>", "<answer>", "</s>"};  // kPadding, kStart, kAnswer, kEnd
+constexpr std::size_t kMarkCount = std::size(kMarks);
+
+class SymbolTokenizer : public Tokenizer {
+ public:
+  explicit SymbolTokenizer(std::string alphabet) : alphabet_(std::move(alphabet)) {}
+  std::int64_t vocab_size() const override { return static_cast<std::int64_t>(kMarkCount + alphabet_.size()); }
+  std::vector<std::int32_t> encode(std::string_view text, const std::string& name) const override {
+    std::vector<std::int32_t> tokens;
+    for (const char c : text) {
+      const std::size_t at = alphabet_.find(c);
+      if (at == std::string::npos) throw DataError(name + ": '" + c + "' is not of the alphabet \"" + alphabet_ + "\"");
+      tokens.push_back(static_cast<std::int32_t>(kMarkCount + at));
+    }
+    return tokens;
+  }
+  std::string decode(const std::vector<std::int32_t>& tokens) const override {
+    std::string text;
+    for (const std::int32_t token : tokens) {
+      require_token(token, vocab_size());
+      const auto at = static_cast<std::size_t>(token);
+      if (at < kMarkCount) text += kMarks[at];
+      else text += alphabet_[at - kMarkCount];
+    }
+    return text;
+  }
+  std::string name() const override { return "symbol"; }
+  std::string unit() const override { return "symbol"; }
+  Json state() const override { return {{"tokenizer", "symbol"}, {"alphabet", alphabet_}}; }
+
+ private:
+  std::string alphabet_;
+};
+
 }  // namespace
+
+std::unique_ptr<Tokenizer> make_symbol_tokenizer(const std::string& alphabet) {
+  return std::make_unique<SymbolTokenizer>(alphabet);
+}
 
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name, std::string_view text, const std::string& source) {
   if (name == "byte") return std::make_unique<ByteTokenizer>();
@@ -196,7 +234,9 @@ std::unique_ptr<Tokenizer> restore_tokenizer(const Json& state, const std::strin
   }
   if (is("ids") && state.contains("vocab") && state["vocab"].is_number_integer() && state["vocab"] > 0)
     return std::make_unique<IdTokenizer>(state["vocab"].get<std::int64_t>());
-  throw DataError(source + ": not the state of a byte, char or ids tokenizer");
+  if (is("symbol") && state.contains("alphabet") && state["alphabet"].is_string())
+    return make_symbol_tokenizer(state["alphabet"].get<std::string>());
+  throw DataError(source + ": not the state of a byte, char, ids or symbol tokenizer");
 }
 
 void require_utf8(std::string_view text, const std::string& source) {

@@ -6,6 +6,9 @@
 //   auto tokenizer = make_tokenizer("char", text, "notes.txt");
 //   tokenizer->decode(tokenizer->encode(text, "notes.txt")) == text
 //
+// The symbol tokenizer is that of a task (tasks/task.h): four tokens that stand around a question and its answer, then one for each
+// character of an alphabet.
+//
 // A run stores state() and gets the same ids back from restore_tokenizer(state).
 
 #include <cstdint>
@@ -26,14 +29,20 @@ class Tokenizer {
   virtual std::vector<std::int32_t> encode(std::string_view text, const std::string& name) const = 0;
   /// DataError when a token is outside [0, vocab_size).
   virtual std::string decode(const std::vector<std::int32_t>& tokens) const = 0;
-  virtual std::string name() const = 0;  ///< "byte", "char" or "ids"
-  virtual std::string unit() const = 0;  ///< what one token is called in reports: "byte", "char", "token"
+  virtual std::string name() const = 0;  ///< "byte", "char", "ids" or "symbol"
+  virtual std::string unit() const = 0;  ///< what one token is called in reports: "byte", "char", "token", "symbol"
   virtual Json state() const = 0;        ///< what a run must store to decode later (the char table); goes into config hash
 };
 
 /// The byte tokenizer; the char tokenizer whose table is the sorted set of code points of `text` (DataError on invalid UTF-8); or
 /// the ids tokenizer with room for the largest id of `text` (DataError on what is no id).
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name, std::string_view text, const std::string& source);
+
+/// Tokens of the symbol tokenizer that are no character. Decoded they read "<pad>", "<s>", "<answer>" and "</s>".
+inline constexpr std::int32_t kPadding = 0, kStart = 1, kAnswer = 2, kEnd = 3;
+
+/// The symbol tokenizer over an alphabet of ASCII characters, each given once.
+std::unique_ptr<Tokenizer> make_symbol_tokenizer(const std::string& alphabet);
 
 /// The tokenizer whose state() this is. `source` names the file it was stored in; DataError when it is no such state.
 std::unique_ptr<Tokenizer> restore_tokenizer(const Json& state, const std::string& source);

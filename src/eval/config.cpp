@@ -45,8 +45,6 @@ const Schema<EvalConfig>& schema<EvalConfig>() {
           .choices({"reset", "carry"})
           .field("extensions", &EvalConfig::extensions, "rows besides the scheme as trained")
           .check([](const EvalConfig& e, const Reader& r) {
-            if (e.lengths.empty()) r.problem("lengths", "needs at least one length");
-            if (e.protocols.empty()) r.problem("protocols", "needs at least one protocol");
             std::vector<std::string> labels;
             for (const ExtensionConfig& extension : e.extensions) labels.push_back(extension.label());
             require_distinct(e.lengths, "lengths", r);

@@ -7,6 +7,7 @@
 
 #include "core/machine.h"
 #include "data/dataset.h"
+#include "eval/accuracy.h"
 #include "eval/evaluate.h"
 #include "model/language_model.h"
 #include "run/manifest.h"
@@ -19,8 +20,8 @@
 namespace posenc {
 namespace {
 
-/// Tokens of the validation split behind each validation loss.
-constexpr std::int64_t kValidTokens = 16384;
+/// Tokens of the validation split, or examples of a task, behind each validation loss.
+constexpr std::int64_t kValidTokens = 16384, kValidExamples = 256;
 
 EvalSettings eval_settings(const Experiment& e) {
   EvalSettings settings;
@@ -32,11 +33,18 @@ EvalSettings eval_settings(const Experiment& e) {
   return settings;
 }
 
-Evaluation evaluate_shown(const LanguageModel& model, const Dataset& dataset, const Experiment& e) {
+/// Fills in what is measured.
+void evaluate_shown(const LanguageModel& model, const Dataset& dataset, const Experiment& e, Results& results) {
   Progress bar(e.name + ": evaluating");
   EvalSettings settings = eval_settings(e);
   settings.progress = [&](const std::string& what, double done) { bar.update(done, what); };
-  return evaluate(model, dataset, settings);
+  if (dataset.task) {
+    results.accuracy = evaluate_accuracy(model, *dataset.task, settings);
+    return;
+  }
+  Evaluation evaluation = evaluate(model, dataset, settings);
+  results.cells = std::move(evaluation.cells);
+  results.by_position = std::move(evaluation.by_position);
 }
 
 /// What identifies a run in its results, before anything is measured.
@@ -49,16 +57,20 @@ Results describe_run(const Experiment& e, const Dataset& dataset, const Language
   r.seed = e.seed;
   r.train_length = e.train.length;
   r.parameters = model.parameter_count();
-  r.protocol_hash = protocol_hash(dataset, e.eval);
+  r.protocol_hash = dataset.task ? task_protocol_hash(*dataset.task, e.eval) : protocol_hash(dataset, e.eval);
+  if (dataset.task) r.task = e.data.task->label(), r.task_lengths = *e.data.train_lengths;
   return r;
 }
 
 /// The attention path each part takes; a window longer than one group is scored alone.
-Json attention_paths(const Experiment& e, const LanguageModel& model) {
+Json attention_paths(const Experiment& e, const Dataset& dataset, const LanguageModel& model) {
   Pass pass;
   pass.attention = attention_path(e.runtime.attention);
   Json paths = {{"wanted", e.runtime.attention}};
-  for (const std::int64_t length : e.eval.lengths) {
+  std::vector<std::int64_t> lengths = e.eval.lengths;
+  for (const std::int64_t length : e.data.test_lengths.value_or(std::vector<std::int64_t>{}))  // of a task
+    lengths.push_back(dataset.task->inputs(length));
+  for (const std::int64_t length : lengths) {
     const std::int64_t rows = std::max<std::int64_t>(1, kGroupTokens / length);
     if (model.refusal(length, nullptr).empty())
       paths["evaluation"][std::to_string(length)] = model.attention_paths(rows, length, pass);
@@ -69,9 +81,10 @@ Json attention_paths(const Experiment& e, const LanguageModel& model) {
 }
 
 /// Every planned cell with the reason why it holds no number.
-void mark_diverged(Results& results, const Experiment& e, const std::string& reason) {
+void mark_diverged(Results& results, const Experiment& e, const Dataset& dataset, const std::string& reason) {
   results.status = "diverged";
   results.reason = reason;
+  if (dataset.task) results.accuracy = accuracy_without_numbers(*dataset.task, e.eval, "diverged", reason);
   for (std::size_t x = 0; x <= e.eval.extensions.size(); ++x) {
     for (const std::string& protocol : e.eval.protocols) {
       for (const std::int64_t length : e.eval.lengths) {
@@ -141,12 +154,12 @@ class Training {
     };
     hooks.checkpoint = [&](std::int64_t step) { save(step); };
     hooks.stop = stop_requested;
-    hooks.validate = [&] { return mean_loss(*model_, dataset_.valid, e_.train.length, kValidTokens, eval_settings(e_)); };
+    hooks.validate = [&] { return validation_loss(); };
     for (;;) {
       const Stage& stage = stages_[stage_];
       const TrainSettings settings{stage.train,         stage.first_step,           static_cast<std::uint64_t>(e_.seed),
                                    stage.model.dropout, worker_threads(e_.runtime), attention_path(e_.runtime.attention)};
-      const TrainOutcome outcome = train(*model_, *optimizer_, dataset_.train, settings, state_, hooks);
+      const TrainOutcome outcome = train(*model_, *optimizer_, batches(), settings, state_, hooks);
       if (outcome.status != TrainStatus::kFinished || stage_ + 1 == stages_.size()) return outcome;
       const auto before = model_;
       ++stage_;
@@ -164,6 +177,16 @@ class Training {
     model_ = build_model(e_, stages_[stage_].model, dataset_.tokenizer->vocab_size());
     model_->initialise(static_cast<std::uint64_t>(e_.seed));
     optimizer_.emplace(model_->parameters(), stages_[stage_].train);
+  }
+
+  BatchSource batches() const {
+    const auto seed = static_cast<std::uint64_t>(e_.seed);
+    return dataset_.task ? task_batches(*dataset_.task, e_.train, seed) : text_batches(dataset_.train, e_.train, seed);
+  }
+
+  double validation_loss() const {
+    if (dataset_.task) return answer_loss(*model_, *dataset_.task, kValidExamples, eval_settings(e_));
+    return mean_loss(*model_, dataset_.valid, e_.train.length, kValidTokens, eval_settings(e_));
   }
 
   void log(const StepMetrics& m) {
@@ -207,6 +230,7 @@ void try_extensions(const Experiment& e, std::int64_t vocab) {
   model->refusal(e.train.length, nullptr);
   for (const ExtensionConfig& named : e.eval.extensions) {
     const auto extension = make_extension(named);
+    model->refusal(e.train.length, extension.get());
     for (const std::int64_t length : e.eval.lengths) model->refusal(length, extension.get());
   }
 }
@@ -239,8 +263,12 @@ Results run_experiment(const Experiment& e, const fs::path& path, RunMode mode) 
   // Before anything is written: a missing file leaves no directory behind.
   const TrainedRun start = e.train.from.empty() ? TrainedRun{} : load_trained(e.train.from, read_run_config(e.train.from));
   const Dataset dataset = load_dataset(e.data, start.tokenizer);
-  require_window(dataset.train, e.train.length);
-  require_window(dataset.split(e.eval.split), *std::max_element(e.eval.lengths.begin(), e.eval.lengths.end()));
+  if (dataset.task) {
+    for (const char* part : {"train", "valid"}) dataset.task->sequences(part, 0, 0, 1);  // throws when there is none
+  } else {
+    require_window(dataset.train, e.train.length);
+    require_window(dataset.split(e.eval.split), *std::max_element(e.eval.lengths.begin(), e.eval.lengths.end()));
+  }
   try_extensions(e, dataset.tokenizer->vocab_size());
 
   RunDirectory directory(path, e, mode);
@@ -263,19 +291,18 @@ Results run_experiment(const Experiment& e, const fs::path& path, RunMode mode) 
   }
   Results results = describe_run(e, dataset, training.model());
   results.train_seconds = training.seconds();
-  results.tokens_per_second = static_cast<double>(outcome.step * e.train.batch_tokens) / *results.train_seconds;
+  if (!dataset.task)  // else batch_tokens counts padding
+    results.tokens_per_second = static_cast<double>(outcome.step * e.train.batch_tokens) / *results.train_seconds;
   if (outcome.status == TrainStatus::kDiverged) {
-    mark_diverged(results, e, outcome.reason);
+    mark_diverged(results, e, dataset, outcome.reason);
   } else {
     write_weights(directory, training.model(), e);
-    Evaluation evaluation = evaluate_shown(training.model(), dataset, e);
-    results.cells = std::move(evaluation.cells);
-    results.by_position = std::move(evaluation.by_position);
+    evaluate_shown(training.model(), dataset, e, results);
   }
   manifest.update(Json{{"finished", utc_now()},
-                       {"attention", attention_paths(e, training.model())},
+                       {"attention", attention_paths(e, dataset, training.model())},
                        {"peak_rss_bytes", peak_rss()},
-                       {"tokens_per_s", *results.tokens_per_second},
+                       {"tokens_per_s", results.tokens_per_second ? Json(*results.tokens_per_second) : Json(nullptr)},
                        {"resumes", training.resumes()},
                        {"protocol_hash", results.protocol_hash}});
   directory.write_json("manifest.json", manifest);
@@ -287,9 +314,7 @@ Results evaluate_run(const fs::path& path, const Experiment& e) {
   const TrainedRun run = load_trained(path, e);
   const Dataset dataset = load_dataset(e.data, run.tokenizer);
   Results results = describe_run(e, dataset, *run.model);
-  Evaluation evaluation = evaluate_shown(*run.model, dataset, e);
-  results.cells = std::move(evaluation.cells);
-  results.by_position = std::move(evaluation.by_position);
+  evaluate_shown(*run.model, dataset, e, results);
   return results;
 }
 

@@ -16,6 +16,13 @@ Json describe_split(const Split& split) {
   return {{"source", split.source}, {"bytes", split.bytes}, {"tokens", split.tokens.size()}, {"sha256", split.sha256}};
 }
 
+/// A task is made from its name and lengths, which the config has.
+Json describe_data(const Dataset& dataset) {
+  if (dataset.task) return Json::object({{"task", dataset.task->config().task->label()}});
+  return {
+      {"train", describe_split(dataset.train)}, {"valid", describe_split(dataset.valid)}, {"test", describe_split(dataset.test)}};
+}
+
 Json environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? Json(value) : Json(nullptr);
@@ -40,10 +47,7 @@ Json run_manifest(const Experiment& experiment, const Dataset& dataset, int thre
       {"host", host_name()},
       {"environment", {{"OMP_WAIT_POLICY", environment("OMP_WAIT_POLICY")}, {"OMP_NUM_THREADS", environment("OMP_NUM_THREADS")}}},
       {"experiment_hash", experiment_hash(experiment)},
-      {"data",
-       {{"train", describe_split(dataset.train)},
-        {"valid", describe_split(dataset.valid)},
-        {"test", describe_split(dataset.test)}}},
+      {"data", describe_data(dataset)},
       {"started", utc_now()}};
 }
 

@@ -61,15 +61,6 @@ const Schema<TrainConfig>& schema<TrainConfig>() {
           .at_least(0)
           .check([](const TrainConfig& c, const Reader& r) {
             if (c.betas.size() != 2) r.problem("betas", "needs two numbers, such as [0.9, 0.95]");
-            if (c.batch_tokens < c.length) {
-              r.problem("batch_tokens",
-                        std::to_string(c.batch_tokens) + " is less than one sequence of length " + std::to_string(c.length));
-            } else if (c.batch_tokens % c.length != 0) {
-              const std::int64_t below = c.batch_tokens / c.length * c.length;
-              r.problem("batch_tokens", std::to_string(c.batch_tokens) + " is not a multiple of length " +
-                                            std::to_string(c.length) + " (try " + std::to_string(below) + " or " +
-                                            std::to_string(below + c.length) + ")");
-            }
           });
   return table;
 }

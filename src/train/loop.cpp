@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "core/rng.h"
 #include "train/schedule.h"
@@ -43,15 +44,7 @@ bool all_finite(const std::vector<Tensor>& parameters) {
 
 }  // namespace
 
-std::pair<Tensor, Tensor> gather_batch(const Split& data, const std::vector<std::int64_t>& starts, std::int64_t length) {
-  const auto rows = static_cast<std::int64_t>(starts.size());
-  Tensor windows = torch::empty({rows, length + 1}, torch::kInt64);
-  auto* out = windows.data_ptr<std::int64_t>();
-  for (const std::int64_t start : starts) out = std::copy_n(data.tokens.begin() + start, length + 1, out);
-  return {windows.slice(1, 0, length), windows.slice(1, 1, length + 1)};
-}
-
-TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const Split& data, const TrainSettings& settings,
+TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const BatchSource& batches, const TrainSettings& settings,
                    LoopState& state, const TrainHooks& hooks) {
   const TrainConfig& c = settings.config;
   StepOptions options;
@@ -61,25 +54,23 @@ TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const Split& da
   options.attention = settings.attention;
   options.dropout = settings.dropout;
   Stopwatch watch;
-  std::int64_t last_log = state.step, last_saved = -1;
+  std::int64_t positions = 0, last_saved = -1;  // positions: since the last log
   const std::int64_t end = settings.first_step + c.steps;
   while (state.step < end) {
-    const auto starts =
-        batch_starts(settings.seed, state.step, c.sequences(), static_cast<std::int64_t>(data.tokens.size()), c.length);
-    const auto [inputs, targets] = gather_batch(data, starts, c.length);
+    const Batch batch = batches(state.step);
     options.lr = learning_rate(c, state.step - settings.first_step);
     options.dropout_seed = derive_seed(settings.seed, "dropout", static_cast<std::uint64_t>(state.step));
     options.position_seed = derive_seed(settings.seed, "positions", static_cast<std::uint64_t>(state.step));
-    const StepResult result = train_step(model, optimizer, inputs, targets, options);
+    const StepResult result = train_step(model, optimizer, batch.inputs, batch.targets, options);
     const std::string reason = divergence(result, state);
     if (!reason.empty()) return {TrainStatus::kDiverged, state.step, reason};
     ++state.step;
+    positions += batch.positions;
     hooks.progress(state.step, result.loss);
     const bool last = state.step == end;
     const bool validates = c.eval_every > 0 && state.step % c.eval_every == 0;
     if (last || validates || state.step % c.log_every == 0) {
-      const double rate = static_cast<double>((state.step - last_log) * c.batch_tokens) / watch.lap();
-      last_log = state.step;
+      const double rate = static_cast<double>(std::exchange(positions, 0)) / watch.lap();
       StepMetrics metrics{state.step, result.loss, options.lr, result.grad_norm, rate, std::nullopt};
       if (validates) metrics.valid_loss = hooks.validate();
       hooks.log(metrics);

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "data/dataset.h"
 #include "model/language_model.h"
+#include "train/batch_source.h"
 #include "train/config.h"
 #include "train/optimizer.h"
 
@@ -57,10 +57,7 @@ struct LoopState {
   std::int64_t bad_steps = 0;
 };
 
-TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const Split& data, const TrainSettings& settings,
+TrainOutcome train(const LanguageModel& model, AdamW& optimizer, const BatchSource& batches, const TrainSettings& settings,
                    LoopState& state, const TrainHooks& hooks);
-
-/// Sequences at `starts` of a token stream: inputs and targets [B, T] int64.
-std::pair<Tensor, Tensor> gather_batch(const Split& data, const std::vector<std::int64_t>& starts, std::int64_t length);
 
 }  // namespace posenc

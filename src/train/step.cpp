@@ -46,8 +46,23 @@ class OrderedSum {
   std::vector<Tensor> grads_;
 };
 
+/// Σ NLL over the scored targets [b, T]. Positions after the last of them are not computed, nor logits of others.
+Tensor summed_loss(const LanguageModel& model, const Tensor& inputs, const Tensor& targets, const Pass& pass) {
+  const Tensor scored = targets >= 0;  // [b, T]
+  if (scored.all().item<bool>()) {
+    const Tensor logits = model.logits(model.hidden(inputs, pass)).flatten(0, 1);  // [b·T, V]
+    return nll_sum(logits, targets.flatten());
+  }
+  const std::int64_t length = scored.any(0).nonzero().max().item<std::int64_t>() + 1;
+  const Tensor at = scored.slice(1, 0, length).flatten().nonzero().squeeze(1);         // [n]
+  const Tensor hidden = model.hidden(inputs.slice(1, 0, length), pass).flatten(0, 1);  // [b·length, C]
+  const Tensor logits = model.logits(hidden.index_select(0, at));                      // [n, V]
+  return nll_sum(logits, targets.slice(1, 0, length).flatten().index_select(0, at));
+}
+
+/// `scored`: targets of the whole step.
 void add_piece(const LanguageModel& model, const std::vector<Tensor>& parameters, const Tensor& inputs, const Tensor& targets,
-               std::int64_t piece, const StepOptions& options, OrderedSum& sum) {
+               std::int64_t scored, std::int64_t piece, const StepOptions& options, OrderedSum& sum) {
   at::set_num_threads(1);  // per thread: parallelism is over pieces
   const std::int64_t begin = piece * options.micro_batch, end = std::min(begin + options.micro_batch, inputs.size(0));
   Pass pass;
@@ -57,8 +72,8 @@ void add_piece(const LanguageModel& model, const std::vector<Tensor>& parameters
   if (options.dropout > 0)
     pass.dropout = torch::make_generator<torch::CPUGeneratorImpl>(
         derive_seed(options.dropout_seed, "dropout", static_cast<std::uint64_t>(piece)));
-  const Tensor logits = model.logits(model.hidden(inputs.slice(0, begin, end), pass)).flatten(0, 1);  // [b·T, V]
-  const Tensor loss = nll_sum(logits, targets.slice(0, begin, end).flatten()) / static_cast<double>(targets.numel());
+  const Tensor loss =
+      summed_loss(model, inputs.slice(0, begin, end), targets.slice(0, begin, end), pass) / static_cast<double>(scored);
   std::vector<Tensor> grads =
       torch::autograd::grad({loss}, parameters, {}, /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
   for (std::size_t i = 0; i < grads.size(); ++i)
@@ -72,10 +87,11 @@ StepResult train_step(const LanguageModel& model, AdamW& optimizer, const Tensor
                       const StepOptions& options) {
   const std::vector<Tensor> parameters = model.parameters();
   const std::int64_t pieces = (inputs.size(0) + options.micro_batch - 1) / options.micro_batch;
+  const auto scored = (targets >= 0).sum().item<std::int64_t>();
   OrderedSum sum;
   parallel_for(pieces, options.threads, [&](std::int64_t piece) {
     try {
-      add_piece(model, parameters, inputs, targets, piece, options, sum);
+      add_piece(model, parameters, inputs, targets, scored, piece, options, sum);
     } catch (...) {
       sum.fail();
       throw;

@@ -22,12 +22,13 @@ struct StepOptions {
 };
 
 struct StepResult {
-  double loss = 0;       ///< mean NLL per target before the update
+  double loss = 0;       ///< mean NLL per scored target before the update
   double grad_norm = 0;  ///< before clipping
   bool finite = true;    ///< false: loss or gradient is NaN or infinite; the update was not applied
 };
 
-/// inputs, targets [B, T] int64.
+/// inputs, targets [B, T] int64. A target below 0 is not scored, as padding is not, nor the question of a task; one there must be
+/// that is.
 StepResult train_step(const LanguageModel& model, AdamW& optimizer, const Tensor& inputs, const Tensor& targets,
                       const StepOptions& options);
 

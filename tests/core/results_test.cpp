@@ -233,5 +233,47 @@ TEST_F(LoadResults, NamesThePathOfWhatItCannotRead) {
   }
 }
 
+// 486 of 512 is 0.94921875; its Wilson interval was worked out apart.
+TEST(Results, AccuracyComesBackAsItWasWritten) {
+  Results run = run_with("rope", 1, {});
+  run.task = "passkey(digits=2)";
+  run.task_lengths = {64, 128};
+  Accuracy right;
+  right.length = 256, right.depth = 0.25, right.examples = 512;
+  right.exact_match = 0.94921875, right.token_accuracy = 0.98, right.token_stderr = 0.003;
+  Accuracy refused;
+  refused.extension = "pi", refused.length = 512, refused.status = "refused", refused.reason = "the table ends at 300";
+  run.accuracy = {right, refused};
+  const Json json = results_to_json(run);
+  EXPECT_EQ(json.at("task"), "passkey(digits=2)");
+  EXPECT_EQ(json.at("accuracy")[0].at("exact_match"), 0.94921875);
+  EXPECT_NEAR(json.at("accuracy")[0].at("exact_match_low").get<double>(), 0.9266340, 1e-6);
+  EXPECT_NEAR(json.at("accuracy")[0].at("exact_match_high").get<double>(), 0.9651128, 1e-6);
+  EXPECT_TRUE(json.at("accuracy")[1].at("exact_match").is_null());
+  EXPECT_FALSE(json.at("accuracy")[1].contains("depth"));
+  const Results back = results_from_json(json, "results.json");
+  EXPECT_EQ(back.task_lengths, run.task_lengths);
+  ASSERT_EQ(back.accuracy.size(), 2u);
+  EXPECT_EQ(*back.accuracy[0].depth, 0.25);
+  EXPECT_EQ(*back.accuracy[0].token_stderr, 0.003);
+  EXPECT_EQ(back.accuracy[1].reason, "the table ends at 300");
+  EXPECT_EQ(results_to_json(back), json);
+}
+
+TEST(Results, AShareThatIsNoneIsAFailedAccuracy) {
+  for (const double share : {-0.1, 1.1}) {
+    Accuracy accuracy;
+    accuracy.length = 5, accuracy.examples = 10, accuracy.exact_match = share;
+    EXPECT_EQ(settled(accuracy).status, "failed");
+    EXPECT_FALSE(settled(accuracy).exact_match.has_value());
+  }
+  EXPECT_EQ(settled(Accuracy{}).status, "failed");  // "ok" without a number
+}
+
+TEST(Results, TextHasNoKeyOfATask) {
+  const Json json = results_to_json(run_with("rope", 1, {cell_with(128, 1.5)}));
+  for (const char* key : {"task", "train_lengths", "accuracy"}) EXPECT_FALSE(json.contains(key)) << key;
+}
+
 }  // namespace
 }  // namespace posenc

@@ -88,5 +88,22 @@ TEST(Statistics, FewerThanTwoSamplesHaveNoInterval) {
   EXPECT_EQ(*t_interval({2, 2, 2}).half_width, 0);
 }
 
+// (p + z²/2n ± z·√(p(1−p)/n + z²/4n²))/(1 + z²/n), worked out apart.
+TEST(WilsonInterval, FollowsItsFormula) {
+  const Interval half = wilson_interval(0.5, 10);
+  EXPECT_NEAR(half.low, 0.2365931, 1e-6);
+  EXPECT_NEAR(half.high, 0.7634069, 1e-6);
+  const Interval most = wilson_interval(0.9, 100);
+  EXPECT_NEAR(most.low, 0.8256343, 1e-6);
+  EXPECT_NEAR(most.high, 0.9447708, 1e-6);
+}
+
+TEST(WilsonInterval, StaysWithinZeroAndOneAndIsNeverEmpty) {
+  EXPECT_EQ(wilson_interval(0, 512).low, 0);
+  EXPECT_NEAR(wilson_interval(0, 512).high, 0.0074470, 1e-6);  // z²/(n + z²)
+  EXPECT_EQ(wilson_interval(1, 512).high, 1);
+  EXPECT_NEAR(wilson_interval(1, 512).low, 0.9925530, 1e-6);
+}
+
 }  // namespace
 }  // namespace posenc

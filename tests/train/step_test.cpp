@@ -178,5 +178,66 @@ TEST(TrainStep, AnErrorInOnePieceEndsTheStepAndNotTheOthersWait) {
   EXPECT_EQ(t.optimizer->updates(), 0);
 }
 
+/// A batch as a task makes it: the first tokens of each row are a question, the last of some rows padding; −1 is not scored.
+std::pair<Tensor, Tensor> partly_scored(const Tensor& batch) {
+  Tensor targets = batch.slice(1, 1).clone();
+  const std::int64_t ends[] = {7, 9, 12, 12, 5, 8};
+  for (std::int64_t row = 0; row < targets.size(0); ++row) {
+    targets[row].slice(0, 0, 3).fill_(-1);
+    targets[row].slice(0, ends[row % 6]).fill_(-1);
+  }
+  return {batch.slice(1, 0, kLength), targets};
+}
+
+// −log softmax of the scored targets alone, in double.
+TEST(TrainStep, LossIsTheMeanOverScoredTargets) {
+  const auto [inputs, targets] = partly_scored(tokens(6, 1));
+  Trained t = fresh(small_model("rope"), torch::kFloat64);
+  const Tensor log_p = torch::log_softmax(t.model->logits(t.model->hidden(inputs, {})), -1);
+  double sum = 0;
+  int count = 0;
+  for (std::int64_t b = 0; b < 6; ++b) {
+    for (std::int64_t i = 0; i < kLength; ++i) {
+      const auto target = targets[b][i].item<std::int64_t>();
+      if (target < 0) continue;
+      sum -= log_p[b][i][target].item<double>();
+      ++count;
+    }
+  }
+  ASSERT_EQ(count, 4 + 6 + 9 + 9 + 2 + 5);
+  const StepResult result = train_step(*t.model, *t.optimizer, inputs, targets, options(1, 4));
+  EXPECT_NEAR(result.loss, sum / count, 1e-12);
+}
+
+// What stands after the last scored target is padding: any token there, or none, gives the same bits.
+TEST(TrainStep, PaddingChangesNoBit) {
+  const auto [inputs, targets] = partly_scored(tokens(6, 2));
+  Tensor other = inputs.clone();
+  for (std::int64_t row = 0; row < 6; ++row) {
+    const auto last = (targets[row] >= 0).nonzero().max().item<std::int64_t>();
+    other[row].slice(0, last + 1).fill_(row);
+  }
+  ASSERT_FALSE(other.equal(inputs));
+  const Tensor longer = torch::nn::functional::pad(other, torch::nn::functional::PadFuncOptions({0, 5}).value(3));
+  const Tensor unscored = torch::nn::functional::pad(targets, torch::nn::functional::PadFuncOptions({0, 5}).value(-1));
+  for (const std::string scheme : {"rope", "t5", "learned"}) {
+    Trained a = fresh(small_model(scheme)), b = fresh(small_model(scheme)), c = fresh(small_model(scheme));
+    a.results.push_back(train_step(*a.model, *a.optimizer, inputs, targets, options(2, 4)));
+    b.results.push_back(train_step(*b.model, *b.optimizer, other, targets, options(2, 4)));
+    c.results.push_back(train_step(*c.model, *c.optimizer, longer, unscored, options(1, 4)));
+    expect_same_bits(a, b, scheme);
+    expect_same_bits(a, c, scheme);
+  }
+}
+
+TEST(TrainStep, TheQuestionIsReadThoughItIsNotScored) {
+  const auto [inputs, targets] = partly_scored(tokens(6, 3));
+  Tensor other = inputs.clone();
+  other.select(1, 0).fill_(0);
+  Trained a = fresh(small_model("rope")), b = fresh(small_model("rope"));
+  EXPECT_NE(train_step(*a.model, *a.optimizer, inputs, targets, options(1, 4)).loss,
+            train_step(*b.model, *b.optimizer, other, targets, options(1, 4)).loss);
+}
+
 }  // namespace
 }  // namespace posenc

@@ -12,7 +12,8 @@
 namespace posenc {
 namespace {
 
-using RunKey = std::tuple<std::string, std::int64_t, std::int64_t, std::string>;  // scheme, train length, seed, name or ""
+/// Scheme, task, train length, seed, name or "".
+using RunKey = std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::string>;
 
 /// Two runs to compare; either may be absent.
 struct Pair {
@@ -24,7 +25,9 @@ std::string describe(const Results& run) {
   return fmt::format("{} ({}, trained at {}, seed {})", run.name, run.scheme, run.train_length, run.seed);
 }
 
-RunKey key_of(const Results& run, bool by_name) { return {run.scheme, run.train_length, run.seed, by_name ? run.name : ""}; }
+RunKey key_of(const Results& run, bool by_name) {
+  return {run.scheme, run.task, run.train_length, run.seed, by_name ? run.name : ""};
+}
 
 /// The first run that shares its key with an earlier one.
 const Results* duplicate(const std::vector<Results>& runs, bool by_name) {
@@ -123,7 +126,8 @@ class PairComparison {
  public:
   PairComparison(const Pair& pair, Comparison& out)
       : pair_(pair), out_(&out), baseline_(settled_cells(pair.baseline)), candidate_(settled_cells(pair.candidate)) {
-    if (!baseline_.empty() && !candidate_.empty()) mismatch_ = protocol_mismatch(*pair.baseline, *pair.candidate);
+    const bool answers = pair.baseline && pair.candidate && !pair.baseline->accuracy.empty() && !pair.candidate->accuracy.empty();
+    if (answers || (!baseline_.empty() && !candidate_.empty())) mismatch_ = protocol_mismatch(*pair.baseline, *pair.candidate);
     if (!mismatch_.empty()) out.problems.push_back(fmt::format("{}: {}", describe(*pair.candidate), mismatch_));
   }
 
@@ -132,6 +136,7 @@ class PairComparison {
     for (const Cell& cell : candidate_) {
       if (find_cell(baseline_, cell) == nullptr) add(nullptr, &cell);
     }
+    compare_accuracy(pair_.baseline, pair_.candidate, mismatch_, *out_);
   }
 
  private:
@@ -235,20 +240,21 @@ class PairComparison {
 };
 
 void note_without_cells(const char* side, const Results* run, Comparison& out) {
-  if (run == nullptr || run->status == "ok" || !run->cells.empty()) return;
+  if (run == nullptr || run->status == "ok" || !run->cells.empty() || !run->accuracy.empty()) return;
   out.notes.push_back(fmt::format("The {}'s run {} is {}: {}", side, describe(*run), run->status, run->reason));
 }
 
 void decide(Comparison& out) {
-  const bool common = std::ranges::any_of(
-      out.rows, [](const ComparisonRow& row) { return row.baseline != "missing" && row.candidate != "missing"; });
+  const auto joined = [](const auto& row) { return row.baseline != "missing" && row.candidate != "missing"; };
+  const bool common = std::ranges::any_of(out.rows, joined) || std::ranges::any_of(out.accuracy, joined);
   if (!common && out.problems.empty()) out.problems.push_back("baseline and candidate have no cell in common");
   for (const GateUse& use : out.gates) {
     if (common && use.cells == 0)
       out.problems.push_back(
           fmt::format("the gate {} matches no cell with two numbers to compare: it could never fail", use.gate.text));
   }
-  const bool regressed = std::ranges::any_of(out.rows, [](const ComparisonRow& row) { return row.verdict == "regressed"; });
+  const auto worse = [](const auto& row) { return row.verdict == "regressed"; };
+  const bool regressed = std::ranges::any_of(out.rows, worse) || std::ranges::any_of(out.accuracy, worse);
   out.verdict = !out.problems.empty() ? ExitCode::kNotComparable : regressed ? ExitCode::kGateFailed : ExitCode::kOk;
 }
 
@@ -256,7 +262,7 @@ void decide(Comparison& out) {
 
 Comparison compare(const std::vector<Results>& baseline, const std::vector<Results>& candidate, std::vector<Gate> gates) {
   Comparison out;
-  if (gates.empty()) gates = default_gates();
+  if (gates.empty()) gates = default_gates(baseline, candidate);
   for (Gate& gate : gates) out.gates.push_back({std::move(gate), 0, 0});
   for (const Pair& pair : join_runs(baseline, candidate, out)) {
     note_without_cells("baseline", pair.baseline, out);

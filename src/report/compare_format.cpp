@@ -46,6 +46,15 @@ std::vector<std::string> reader_line(const ComparisonRow& row) {
           row.reason};
 }
 
+/// What holds for the whole comparison.
+void add_notes(Table& table, const Comparison& comparison) {
+  for (const GateUse& use : comparison.gates) {
+    table.notes.push_back(fmt::format("Fails on {}: applied to {} cells, broken by {}.", use.gate.text, use.cells, use.failed));
+  }
+  for (const std::string& note : comparison.notes) table.notes.push_back(note);
+  for (const std::string& problem : comparison.problems) table.notes.push_back("Problem: " + problem);
+}
+
 Table reader_table(const Comparison& comparison) {
   Table table;
   table.title = "Candidate against baseline";
@@ -63,12 +72,65 @@ Table reader_table(const Comparison& comparison) {
   if (has(false))
     table.notes.push_back(
         "± … unpaired: from the two standard errors as if independent; too wide where the windows are the same.");
-  for (const GateUse& use : comparison.gates) {
-    table.notes.push_back(fmt::format("Fails on {}: applied to {} cells, broken by {}.", use.gate.text, use.cells, use.failed));
-  }
-  for (const std::string& note : comparison.notes) table.notes.push_back(note);
-  for (const std::string& problem : comparison.problems) table.notes.push_back("Problem: " + problem);
+  add_notes(table, comparison);
   return table;
+}
+
+std::string percent(const std::string& status, std::optional<double> share) {
+  return status == "ok" && share ? fmt::format("{:.1f}", 100 * *share) : status;
+}
+
+Table accuracy_table(const Comparison& comparison) {
+  Table table;
+  table.title = "Right answers in %, candidate against baseline";
+  table.header = {"task",     "scheme",    "seed",     "extension", "length", "depth",
+                  "baseline", "candidate", "Δ points", "verdict",   "reason"};
+  constexpr Align kL = Align::kLeft, kR = Align::kRight;
+  table.align = {kL, kL, kR, kL, kR, kR, kR, kR, kR, kL, kL};
+  for (const AccuracyComparison& row : comparison.accuracy) {
+    const std::string difference =
+        row.difference ? fmt::format("{:+.1f} ± {:.1f}", 100 * *row.difference, 100 * *row.difference_stderr) : "-";
+    table.rows.push_back({row.task, row.scheme, std::to_string(row.seed), row.extension, std::to_string(row.length),
+                          row.depth ? fmt::format("{}", *row.depth) : "", percent(row.baseline, row.baseline_exact),
+                          percent(row.candidate, row.candidate_exact), difference, row.verdict, row.reason});
+  }
+  table.notes = {"Δ: candidate minus baseline; below zero is worse. ±: one standard error, as if the questions were others."};
+  return table;
+}
+
+Table accuracy_csv_table(const Comparison& comparison) {
+  Table table;
+  table.header = {"scheme",
+                  "task",
+                  "seed",
+                  "extension",
+                  "length",
+                  "depth",
+                  "baseline_exact_match",
+                  "candidate_exact_match",
+                  "difference",
+                  "difference_stderr",
+                  "verdict",
+                  "reason"};
+  for (const AccuracyComparison& row : comparison.accuracy) {
+    const auto exact = [](const std::string& status, std::optional<double> share) {
+      return share ? exact_number(share) : status;
+    };
+    table.rows.push_back({row.scheme, row.task, std::to_string(row.seed), row.extension, std::to_string(row.length),
+                          exact_number(row.depth), exact(row.baseline, row.baseline_exact),
+                          exact(row.candidate, row.candidate_exact), exact_number(row.difference),
+                          exact_number(row.difference_stderr), row.verdict, row.reason});
+  }
+  return table;
+}
+
+void add_verdict(Table& table, const Comparison& comparison) {
+  std::vector<std::string> last(table.header.size());
+  last.front() = "(all)";
+  last[last.size() - 2] = fmt::format("exit {}", static_cast<int>(comparison.verdict));
+  last.back() = verdict_line(comparison);
+  for (const std::string& problem : comparison.problems) last.back() += "; " + problem;
+  table.rows.push_back(std::move(last));
 }
 
 Table csv_table(const Comparison& comparison) {
@@ -83,19 +145,13 @@ Table csv_table(const Comparison& comparison) {
                           exact_number(row.difference_stderr), row.paired ? "true" : "false", exact_number(row.relative_ppl),
                           row.verdict, row.reason});
   }
-  std::vector<std::string> last(table.header.size());
-  last.front() = "(all)";
-  last[last.size() - 2] = fmt::format("exit {}", static_cast<int>(comparison.verdict));
-  last.back() = verdict_line(comparison);
-  for (const std::string& problem : comparison.problems) last.back() += "; " + problem;
-  table.rows.push_back(std::move(last));
   return table;
 }
 
 Json number(std::optional<double> value) { return value && std::isfinite(*value) ? Json(*value) : Json(nullptr); }
 
 Json comparison_json(const Comparison& comparison) {
-  Json json = {{"schema", "posenc.comparison/1"}, {"rows", Json::array()}, {"gates", Json::array()}};
+  Json json = {{"schema", "posenc.comparison/1"}, {"rows", Json::array()}, {"accuracy", Json::array()}, {"gates", Json::array()}};
   for (const ComparisonRow& row : comparison.rows) {
     json["rows"].push_back({{"scheme", row.scheme},
                             {"train_length", row.train_length},
@@ -114,6 +170,22 @@ Json comparison_json(const Comparison& comparison) {
                             {"verdict", row.verdict},
                             {"reason", row.reason}});
   }
+  for (const AccuracyComparison& row : comparison.accuracy) {
+    json["accuracy"].push_back({{"scheme", row.scheme},
+                                {"task", row.task},
+                                {"seed", row.seed},
+                                {"extension", row.extension},
+                                {"length", row.length},
+                                {"depth", number(row.depth)},
+                                {"baseline", row.baseline},
+                                {"candidate", row.candidate},
+                                {"baseline_exact_match", number(row.baseline_exact)},
+                                {"candidate_exact_match", number(row.candidate_exact)},
+                                {"difference", number(row.difference)},
+                                {"difference_stderr", number(row.difference_stderr)},
+                                {"verdict", row.verdict},
+                                {"reason", row.reason}});
+  }
   for (const GateUse& use : comparison.gates)
     json["gates"].push_back({{"gate", use.gate.text}, {"cells", use.cells}, {"failed", use.failed}});
   json["notes"] = comparison.notes;
@@ -127,11 +199,13 @@ Json comparison_json(const Comparison& comparison) {
 
 std::string verdict_line(const Comparison& comparison) {
   const auto count = [&](const std::string& verdict) {
-    return std::ranges::count(comparison.rows, verdict, &ComparisonRow::verdict);
+    return std::ranges::count(comparison.rows, verdict, &ComparisonRow::verdict) +
+           std::ranges::count(comparison.accuracy, verdict, &AccuracyComparison::verdict);
   };
-  const auto compared =
-      std::ranges::count_if(comparison.rows, [](const ComparisonRow& row) { return row.difference.has_value(); });
-  const std::string regressed = fmt::format("{} of {} cells broke a gate", count("regressed"), comparison.rows.size());
+  const auto has_both = [](const auto& row) { return row.difference.has_value(); };
+  const auto compared = std::ranges::count_if(comparison.rows, has_both) + std::ranges::count_if(comparison.accuracy, has_both);
+  const std::string regressed =
+      fmt::format("{} of {} cells broke a gate", count("regressed"), comparison.rows.size() + comparison.accuracy.size());
   const int exit = static_cast<int>(comparison.verdict);
   if (comparison.verdict == ExitCode::kGateFailed) return fmt::format("regressed: {} (exit {})", regressed, exit);
   if (comparison.verdict == ExitCode::kOk) {
@@ -145,9 +219,23 @@ std::string verdict_line(const Comparison& comparison) {
 std::string format_comparison(const Comparison& comparison, const std::string& format) {
   require_format(format);
   if (format == "json") return dump_json(comparison_json(comparison));
-  if (format == "csv") return render(csv_table(comparison), format);
+  const bool tasks = !comparison.accuracy.empty();
+  if (format == "csv") {
+    if (tasks && !comparison.rows.empty()) throw ConfigError("csv has one kind of row: compare text and tasks apart, or as json");
+    Table table = tasks ? accuracy_csv_table(comparison) : csv_table(comparison);
+    add_verdict(table, comparison);
+    return render(table, format);
+  }
   const std::string line = "verdict: " + verdict_line(comparison);
-  return render(reader_table(comparison), format) + "\n" + (format == "md" ? "**" + line + "**" : line) + "\n";
+  std::string tables;
+  if (tasks && comparison.rows.empty()) {
+    Table table = accuracy_table(comparison);
+    add_notes(table, comparison);
+    tables = render(table, format);
+  } else {
+    tables = render(reader_table(comparison), format) + (tasks ? "\n" + render(accuracy_table(comparison), format) : "");
+  }
+  return tables + "\n" + (format == "md" ? "**" + line + "**" : line) + "\n";
 }
 
 }  // namespace posenc

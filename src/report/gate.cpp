@@ -30,7 +30,8 @@ GateMetric parse_metric(const std::string& text, std::string_view name) {
   if (name == "ppl") return GateMetric::kPerplexity;
   if (name == "nll") return GateMetric::kNll;
   if (name == "bpb" || name == "bits_per_byte") return GateMetric::kBitsPerByte;
-  refuse(text, fmt::format("\"{}\" is no metric (there are ppl, nll, bits_per_byte)", name));
+  if (name == "error") return GateMetric::kError;
+  refuse(text, fmt::format("\"{}\" is no metric (there are ppl, nll, bits_per_byte, error)", name));
 }
 
 void parse_place(Gate& gate, std::string_view place) {
@@ -63,6 +64,7 @@ void parse_limit(Gate& gate, std::string_view limit) {
 /// The perplexity is the file's own, so that one that does not belong to its loss is judged too; infinite where it overflows, so
 /// that an overflow breaks a gate rather than slips through.
 std::optional<double> value_of(GateMetric metric, const Cell& cell) {
+  if (metric == GateMetric::kError) return std::nullopt;
   if (metric == GateMetric::kBitsPerByte) return cell.bits_per_byte;
   return metric == GateMetric::kNll ? *cell.nll : cell.ppl.value_or(std::exp(*cell.nll));
 }
@@ -74,6 +76,13 @@ double change_of(const Gate& gate, const Cell& baseline, const Cell& candidate) 
   const double before = *value_of(gate.metric, baseline);
   const double change = *value_of(gate.metric, candidate) - before;
   return gate.relative && change != 0 ? change / before : change;
+}
+
+double error_of(const Accuracy& accuracy) { return 1 - *accuracy.exact_match; }
+
+double change_of(const Gate& gate, const Accuracy& baseline, const Accuracy& candidate) {
+  const double change = error_of(candidate) - error_of(baseline);
+  return gate.relative && change != 0 ? change / error_of(baseline) : change;
 }
 
 }  // namespace
@@ -98,6 +107,30 @@ Gate parse_gate(const std::string& text) {
 }
 
 std::vector<Gate> default_gates() { return {parse_gate("ppl>+2%"), parse_gate("nll>+0.02")}; }
+
+std::vector<Gate> default_gates(const std::vector<Results>& baseline, const std::vector<Results>& candidate) {
+  const auto on_task = [](const Results& run) { return !run.task.empty(); };
+  const bool any = std::ranges::any_of(baseline, on_task) || std::ranges::any_of(candidate, on_task);
+  const bool all = any && std::ranges::all_of(baseline, on_task) && std::ranges::all_of(candidate, on_task);
+  std::vector<Gate> gates = all ? std::vector<Gate>{} : default_gates();
+  if (any) gates.push_back(parse_gate("error>+0.05"));
+  return gates;
+}
+
+bool gate_applies(const Gate& gate, const std::string& scheme, const Accuracy& accuracy) {
+  return gate.metric == GateMetric::kError && (!gate.length || *gate.length == accuracy.length) && gate.protocol.empty() &&
+         (gate.scheme.empty() || gate.scheme == scheme);
+}
+
+bool gate_fails(const Gate& gate, const Accuracy* baseline, const Accuracy& candidate) {
+  if (!gate.change) return !(error_of(candidate) <= gate.amount * (1 + kRounding));
+  POSENC_CHECK(baseline != nullptr, "a change needs a baseline");
+  return !(change_of(gate, *baseline, candidate) <= gate.amount + kRounding);
+}
+
+bool gate_gains(const Gate& gate, const Accuracy& baseline, const Accuracy& candidate) {
+  return gate.change && gate.amount > 0 && change_of(gate, baseline, candidate) < -gate.amount - kRounding;
+}
 
 bool gate_applies(const Gate& gate, const std::string& scheme, const Cell& cell) {
   return (!gate.length || *gate.length == cell.length) && (gate.protocol.empty() || gate.protocol == cell.protocol) &&

@@ -7,7 +7,10 @@
 //   ppl@2048>30       the candidate's perplexity is above 30, whatever the baseline has
 //   nll>-0.05         loss did not fall by at least 0.05 nats
 //
-// Metrics: ppl, nll, bits_per_byte (or bpb).
+//   error@40>+5%      the share of wrong answers to a task, by length 40, rose by more than 5 % of what it was
+//   error>+0.05       or by more than 0.05
+//
+// Metrics: ppl, nll, bits_per_byte (or bpb); error of tasks.
 
 #include <cstdint>
 #include <optional>
@@ -18,7 +21,7 @@
 
 namespace posenc {
 
-enum class GateMetric { kNll, kPerplexity, kBitsPerByte };
+enum class GateMetric { kNll, kPerplexity, kBitsPerByte, kError };
 
 struct Gate {
   std::string text;  ///< as written
@@ -36,6 +39,14 @@ Gate parse_gate(const std::string& text);
 /// The gates in force when the user gives none: ppl>+2% and nll>+0.02, which mean the same of a file whose ppl is exp(nll) and
 /// catch one where it is not.
 std::vector<Gate> default_gates();
+
+/// Those for what the runs are on: error>+0.05 for tasks, and the above for text.
+std::vector<Gate> default_gates(const std::vector<Results>& baseline, const std::vector<Results>& candidate);
+
+/// As gate_applies, gate_fails and gate_gains below, for right answers: the metric is the share of wrong ones.
+bool gate_applies(const Gate& gate, const std::string& scheme, const Accuracy& accuracy);
+bool gate_fails(const Gate& gate, const Accuracy* baseline, const Accuracy& candidate);
+bool gate_gains(const Gate& gate, const Accuracy& baseline, const Accuracy& candidate);
 
 /// Whether the gate speaks about this cell at all: scheme, length, protocol, and a metric the cell has. The cell is ok.
 bool gate_applies(const Gate& gate, const std::string& scheme, const Cell& cell);

@@ -1,10 +1,13 @@
 #include "report/report.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "core/error.h"
+#include "report/accuracy_table.h"
 #include "report/rows.h"
 #include "report/table.h"
 #include "report/tables.h"
@@ -50,6 +53,7 @@ std::string report_json(const std::vector<Results>& runs) {
     json["runs"].push_back(std::move(entry));
   }
   for (const ReportRow& row : report_rows(runs)) json["rows"].push_back(row_to_json(row));
+  json["accuracy"] = accuracy_json(runs);
   return dump_json(json);
 }
 
@@ -62,6 +66,9 @@ std::string explain_null(const ReportRow& row, const std::string& key) {
 
 /// The rows as JSON has them, one a line.
 Table csv_table(const std::vector<Results>& runs) {
+  const auto tasks = std::ranges::count_if(runs, [](const Results& run) { return !run.task.empty(); });
+  if (tasks == std::ssize(runs)) return accuracy_csv_table(runs);
+  if (tasks > 0) throw ConfigError("csv has one kind of row: report runs on text and runs on tasks apart, or as json");
   Table table;
   const Json blank = row_to_json(ReportRow{});
   for (const auto& [key, value] : blank.items()) table.header.push_back(key);

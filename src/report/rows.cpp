@@ -17,6 +17,8 @@ struct Run {
   const Results* results;
   std::string label;
   std::vector<Cell> cells;  // settled
+  /// Of a run on text, that is; one on a task has none.
+  bool without_cells() const { return cells.empty() && results->task.empty(); }
   Setting setting(const Cell& cell) const {
     return {results->train_length, cell.protocol, results->unit, results->split, results->protocol_hash};
   }
@@ -56,7 +58,7 @@ std::vector<Grid> make_grids(const std::vector<Run>& runs) {
   }
   for (const Run& run : runs) {
     for (Grid& grid : grids) {
-      const bool belongs = run.cells.empty() && run.results->train_length == grid.setting.train_length;
+      const bool belongs = run.without_cells() && run.results->train_length == grid.setting.train_length;
       if (belongs && !grid.has_label(run.label)) grid.add_row({run.label, "none"});
     }
   }
@@ -76,7 +78,7 @@ std::optional<Sample> sample_of(const Run& run, const Grid& grid, const RowKey& 
   Cell cell;
   cell.status = run.results->status == "ok" ? "not run" : run.results->status;
   cell.reason = run.results->status == "ok" ? "" : run.results->reason;
-  if (run.cells.empty() || std::ranges::any_of(run.cells, here)) return Sample{run.results->seed, cell};
+  if (run.without_cells() || std::ranges::any_of(run.cells, here)) return Sample{run.results->seed, cell};
   return std::nullopt;
 }
 
@@ -153,13 +155,16 @@ ReportRow lone_row(const Run& run) {
   return row;
 }
 
-/// Label and train length of the runs whose seed is not theirs alone.
-std::set<std::pair<std::string, std::int64_t>> ambiguous(const std::vector<Results>& runs,
-                                                         const std::vector<std::string>& labels) {
-  std::set<std::pair<std::string, std::int64_t>> found;
-  std::set<std::tuple<std::string, std::int64_t, std::int64_t>> seen;
+/// What runs that differ in seed alone share: label, task, train length.
+using Kind = std::tuple<std::string, std::string, std::int64_t>;
+
+/// The kinds of the runs whose seed is not theirs alone.
+std::set<Kind> ambiguous(const std::vector<Results>& runs, const std::vector<std::string>& labels) {
+  std::set<Kind> found;
+  std::set<std::pair<Kind, std::int64_t>> seen;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!seen.emplace(labels[i], runs[i].train_length, runs[i].seed).second) found.emplace(labels[i], runs[i].train_length);
+    const Kind kind(labels[i], runs[i].task, runs[i].train_length);
+    if (!seen.emplace(kind, runs[i].seed).second) found.insert(kind);
   }
   return found;
 }
@@ -171,12 +176,12 @@ std::vector<std::string> row_labels(const std::vector<Results>& runs) {
   for (const Results& run : runs) labels.push_back(run.scheme);
   auto unclear = ambiguous(runs, labels);
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (unclear.contains({labels[i], runs[i].train_length})) labels[i] += " (" + runs[i].name + ")";
+    if (unclear.contains({labels[i], runs[i].task, runs[i].train_length})) labels[i] += " (" + runs[i].name + ")";
   }
   unclear = ambiguous(runs, labels);
   std::map<std::string, int> count;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (unclear.contains({labels[i], runs[i].train_length})) labels[i] += fmt::format(" #{}", ++count[labels[i]]);
+    if (unclear.contains({labels[i], runs[i].task, runs[i].train_length})) labels[i] += fmt::format(" #{}", ++count[labels[i]]);
   }
   return labels;
 }
@@ -207,7 +212,7 @@ std::vector<ReportRow> report_rows(const std::vector<Results>& results) {
   }
   for (const Run& run : runs) {
     const auto same_length = [&](const Grid& grid) { return grid.setting.train_length == run.results->train_length; };
-    if (run.cells.empty() && std::ranges::none_of(grids, same_length)) rows.push_back(lone_row(run));
+    if (run.without_cells() && std::ranges::none_of(grids, same_length)) rows.push_back(lone_row(run));
   }
   return rows;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "report/accuracy_table.h"
 #include "report/position_table.h"
 #include "report/rows.h"
 
@@ -169,12 +170,14 @@ std::vector<Table> report_tables(const std::vector<Results>& runs) {
     if (has_bits(part)) tables.push_back(setting_table(part, Metric::kBitsPerByte));
   }
   std::ranges::move(position_tables(runs), std::back_inserter(tables));
+  std::ranges::move(accuracy_tables(runs), std::back_inserter(tables));
   Table failed = failed_runs(runs);
   if (!failed.rows.empty()) tables.push_back(std::move(failed));
   return tables;
 }
 
 Table run_table(const Results& run) {
+  if (!run.task.empty()) return accuracy_run_table(run);
   const std::vector<ReportRow> rows = report_rows({run});
   Table table{
       fmt::format("{} ({}), trained at {}, seed {}, by evaluation length", run.name, run.scheme, run.train_length, run.seed),

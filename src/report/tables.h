@@ -11,10 +11,10 @@
 namespace posenc {
 
 /// For every train length and protocol a table of perplexity and, for bytes, one of bits per byte; then loss by position at the
-/// longest length of each train length; then the runs that are not ok.
+/// longest length of each train length; right answers to tasks (accuracy_table.h); then the runs that are not ok.
 std::vector<Table> report_tables(const std::vector<Results>& runs);
 
-/// One run: protocol × extension down, lengths across.
+/// One run: protocol × extension down, lengths across; of a task, accuracy_run_table.
 Table run_table(const Results& run);
 
 }  // namespace posenc

@@ -38,4 +38,19 @@ inline Results run_without(const std::string& scheme, std::int64_t seed, const s
   return run;
 }
 
+inline Accuracy right_at(std::int64_t length, double share, std::optional<double> depth = std::nullopt) {
+  Accuracy accuracy;
+  accuracy.length = length, accuracy.depth = depth, accuracy.examples = 500;
+  accuracy.exact_match = share, accuracy.token_accuracy = (1 + share) / 2, accuracy.token_stderr = 0.01;
+  return settled(accuracy);
+}
+
+inline Results task_run(const std::string& scheme, std::int64_t seed, std::vector<Accuracy> accuracy,
+                        const std::string& task = "copy") {
+  Results run = run_with(scheme, seed, {});
+  run.name = task + "-" + run.name, run.task = task, run.task_lengths = {1, 20}, run.unit = "symbol";
+  run.accuracy = std::move(accuracy);
+  return run;
+}
+
 }  // namespace posenc::testing

@@ -36,7 +36,8 @@ struct Trained {
     hooks.progress = [](std::int64_t, double) {};
     hooks.checkpoint = [](std::int64_t) {};
     hooks.stop = [] { return false; };
-    EXPECT_EQ(train(*model, optimizer, dataset.train, settings, state, hooks).step, 200);
+    EXPECT_EQ(train(*model, optimizer, text_batches(dataset.train, settings.config, settings.seed), settings, state, hooks).step,
+              200);
     EvalSettings evaluation;
     evaluation.config =
         from_json<EvalConfig>({{"lengths", {16, 300}}, {"protocols", {"fixed_target", "nonoverlapping"}}, {"windows", 3}});

@@ -162,10 +162,13 @@ TEST(Task, IsSweptLikeAnythingElse) {
                                  HasSubstr("Mean over n = 2 seeds")));
 }
 
-TEST(Task, TheConfigThatComesWithPosencIsRead) {
-  const Outcome plan = run({{"plan", "--config", fs::path(POSENC_SOURCE_DIR) / "configs" / "copy.json", "--format", "json"}});
-  ASSERT_EQ(plan.code, 0) << plan.err;
-  EXPECT_EQ(Json::parse(plan.out).at("config").at("train").at("length"), 22);
+// Copying 10 symbols takes 22 positions; a passkey of five digits in 128 characters 135.
+TEST(Task, TheConfigsThatComeWithPosencAreRead) {
+  for (const auto& [name, length] : {std::pair("copy.json", 22), std::pair("passkey.json", 135)}) {
+    const Outcome plan = run({{"plan", "--config", fs::path(POSENC_SOURCE_DIR) / "configs" / name, "--format", "json"}});
+    ASSERT_EQ(plan.code, 0) << plan.err;
+    EXPECT_EQ(Json::parse(plan.out).at("config").at("train").at("length"), length);
+  }
 }
 
 }  // namespace

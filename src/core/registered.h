@@ -1,11 +1,13 @@
 #pragma once
-// Things chosen by name with parameters of their own (schemes, extensions), as a config writes them: "rope", or {"scheme":
-// "rope", "base": 10000}. An Info has: name, aliases, title, paper, resolve(json, reader) and describe().
+// Things chosen by name with parameters of their own (schemes, extensions, tasks), as a config writes them: "rope", or
+// {"scheme": "rope", "base": 10000}. The Info of each kind derives from RegisteredInfo.
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "core/schema.h"
 
 namespace posenc {
@@ -15,6 +17,30 @@ struct Registered {
   std::string name;
   Json parameters = Json::object();
 };
+
+/// What every registered thing says of itself.
+struct RegisteredInfo {
+  std::string name;  ///< config key = file = test = row of every table
+  std::vector<std::string> aliases;
+  std::string title, paper;
+
+  // Filled in by take_parameters:
+  std::function<std::vector<FieldDoc>()> parameters;
+  std::function<Json()> describe;                           ///< JSON Schema of the parameters
+  std::function<Json(const Json&, const Reader&)> resolve;  ///< every default written out; records problems
+};
+
+/// Completes `info` from the table of the thing's parameter struct.
+template <class Parameters>
+void take_parameters(RegisteredInfo& info) {
+  info.parameters = [] { return schema<Parameters>().document(); };
+  info.describe = [] { return schema<Parameters>().describe(); };
+  info.resolve = [](const Json& given, const Reader& reader) {
+    Parameters p{};
+    schema<Parameters>().read(given, p, reader);
+    return schema<Parameters>().write(p);
+  };
+}
 
 template <class Info>
 const Info* find_registered(const std::vector<Info>& all, const std::string& name_or_alias) {
@@ -79,6 +105,16 @@ std::vector<std::string> changed_parameters(const Info& info, const Registered& 
     if (value != defaults.at(key)) changed.push_back(key + "=" + schema_detail::show_value(value));
   }
   return changed;
+}
+
+/// What tables show: "pi", or "pi(factor=4)" when parameters differ from the defaults. The choice must be registered.
+template <class Info>
+std::string registered_label(const std::vector<Info>& all, const Registered& choice) {
+  const Info* info = find_registered(all, choice.name);
+  POSENC_CHECK(info, "nothing is called " + choice.name);
+  std::string changed;
+  for (const std::string& part : changed_parameters(*info, choice)) changed += (changed.empty() ? "" : ",") + part;
+  return changed.empty() ? choice.name : choice.name + "(" + changed + ")";
 }
 
 /// JSON Schema: any of the names, or one object form per thing.

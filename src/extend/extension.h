@@ -25,33 +25,19 @@ namespace posenc {
 
 /// An extension as a config names it: "pi", or {"method": "pi", "factor": 4}.
 struct ExtensionConfig : Registered {
-  /// What tables show: "pi", or "pi(factor=4)" when parameters differ from the defaults.
   std::string label() const;
 };
 
-struct ExtensionInfo {
-  std::string name;
-  std::vector<std::string> aliases;
-  std::string title, paper;
+struct ExtensionInfo : RegisteredInfo {
   /// Whether it changes windows within the training length too, where other extensions change no bit.
   bool within_training = false;
   /// Why it cannot be used with a scheme, naming what it needs; "" when it can.
   std::function<std::string(const SchemeInfo&)> misfit;
-
-  std::function<std::vector<FieldDoc>()> parameters;
-  std::function<Json()> describe;
-  std::function<Json(const Json&, const Reader&)> resolve;
 };
 
 template <class Parameters>
 ExtensionInfo extension_info(ExtensionInfo info) {
-  info.parameters = [] { return schema<Parameters>().document(); };
-  info.describe = [] { return schema<Parameters>().describe(); };
-  info.resolve = [](const Json& given, const Reader& reader) {
-    Parameters p{};
-    schema<Parameters>().read(given, p, reader);
-    return schema<Parameters>().write(p);
-  };
+  take_parameters<Parameters>(info);
   return info;
 }
 

@@ -17,13 +17,7 @@ const std::vector<ExtensionInfo>& extensions() {
   return all;
 }
 
-std::string ExtensionConfig::label() const {
-  const ExtensionInfo* info = find_registered(extensions(), name);
-  POSENC_CHECK(info, "no extension is called " + name);
-  std::string changed;
-  for (const std::string& part : changed_parameters(*info, *this)) changed += (changed.empty() ? "" : ",") + part;
-  return changed.empty() ? name : name + "(" + changed + ")";
-}
+std::string ExtensionConfig::label() const { return registered_label(extensions(), *this); }
 
 bool Codec<ExtensionConfig>::read(const Json& j, ExtensionConfig& out, const FieldRule&, const Reader& reader) {
   return read_registered(extensions(), "method", "extension", j, out, reader);

@@ -40,30 +40,16 @@ struct SchemeTraits {
 };
 
 /// One registered scheme.
-struct SchemeInfo {
-  std::string name;  ///< config key = file = test = row of every table
-  std::vector<std::string> aliases;
-  std::string title, paper;
+struct SchemeInfo : RegisteredInfo {
   SchemeTraits traits;
   std::string scale;  ///< where its bias stands against 1/√head_dim: "after the 1/√D scale", or "" without a bias
-
-  // Filled in by scheme_info<Parameters>():
-  std::function<std::vector<FieldDoc>()> parameters;
-  std::function<Json()> describe;                                            ///< JSON Schema of the parameters
-  std::function<Json(const Json&, const Reader&)> resolve;                   ///< every default written out; records problems
   std::function<void(const Json&, const ModelShape&, const Reader&)> check;  ///< rules that need the model's sizes
 };
 
 /// Completes `info` from the table of the scheme's parameter struct. `check` may be null.
 template <class Parameters>
 SchemeInfo scheme_info(SchemeInfo info, void (*check)(const Parameters&, const ModelShape&, const Reader&) = nullptr) {
-  info.parameters = [] { return schema<Parameters>().document(); };
-  info.describe = [] { return schema<Parameters>().describe(); };
-  info.resolve = [](const Json& given, const Reader& reader) {
-    Parameters p{};
-    schema<Parameters>().read(given, p, reader);
-    return schema<Parameters>().write(p);
-  };
+  take_parameters<Parameters>(info);
   info.check = [check](const Json& resolved, const ModelShape& shape, const Reader& reader) {
     if (check) check(from_json<Parameters>(resolved), shape, reader);
   };

@@ -19,13 +19,7 @@ const std::vector<TaskInfo>& tasks() {
 
 std::string Task::misfit(std::int64_t length) const { return at_least_misfit(length, 1); }
 
-std::string TaskConfig::label() const {
-  const TaskInfo* info = find_registered(tasks(), name);
-  POSENC_CHECK(info, "no task is called " + name);
-  std::string changed;
-  for (const std::string& part : changed_parameters(*info, *this)) changed += (changed.empty() ? "" : ",") + part;
-  return changed.empty() ? name : name + "(" + changed + ")";
-}
+std::string TaskConfig::label() const { return registered_label(tasks(), *this); }
 
 std::unique_ptr<Task> make_task(const TaskConfig& config) {
   const TaskInfo* info = find_registered(tasks(), config.name);

@@ -48,33 +48,18 @@ class Task {
 
 /// A task as a config names it: "copy", or {"task": "copy", "form": "same"}.
 struct TaskConfig : Registered {
-  /// What tables show: "copy", or "copy(form=same)" when parameters differ from the defaults.
   std::string label() const;
 };
 
-struct TaskInfo {
-  std::string name;
-  std::vector<std::string> aliases;
-  std::string title, paper;
-  std::string length;  ///< what its lengths count: "digits of each number"
-
-  // Filled in by task_info:
-  std::function<std::vector<FieldDoc>()> parameters;
-  std::function<Json()> describe;
-  std::function<Json(const Json&, const Reader&)> resolve;
-  std::function<std::unique_ptr<Task>(const Json&)> make;
+struct TaskInfo : RegisteredInfo {
+  std::string length;                                      ///< what its lengths count: "digits of each number"
+  std::function<std::unique_ptr<Task>(const Json&)> make;  ///< filled in by task_info
 };
 
 /// Completes `info` from the table of the task's parameter struct and the class that is made from it.
 template <class Parameters, class Made>
 TaskInfo task_info(TaskInfo info) {
-  info.parameters = [] { return schema<Parameters>().document(); };
-  info.describe = [] { return schema<Parameters>().describe(); };
-  info.resolve = [](const Json& given, const Reader& reader) {
-    Parameters p{};
-    schema<Parameters>().read(given, p, reader);
-    return schema<Parameters>().write(p);
-  };
+  take_parameters<Parameters>(info);
   info.make = [](const Json& resolved) { return std::make_unique<Made>(from_json<Parameters>(resolved)); };
   return info;
 }

@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "cli/tensor_commands.h"
+#include "run/run_dir.h"
 
 namespace posenc {
 namespace {
@@ -12,9 +13,7 @@ struct EvalOptions {
 
 /// The run's own configuration with the changes asked for, as one document, so that the same rules check it.
 Experiment changed_experiment(const EvalOptions& o) {
-  const fs::path config = fs::path(o.run) / "config.json";
-  if (!fs::exists(config)) throw ConfigError(o.run + " holds no run (there is no config.json)");
-  Document document = parse_json(read_file(config), config.string());
+  Document document = load_run_config(o.run);
   Json& eval = document.root["eval"];
   const bool task = document.root["data"].value("kind", "text") == "task";
   if (!o.lengths.empty() && task) {

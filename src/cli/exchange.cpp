@@ -30,7 +30,7 @@ Experiment experiment_of(const HuggingFaceModel& model, const fs::path& out) {
 
 int import_model(const ExchangeOptions& o) {
   const fs::path from(o.from), config = required_file(from, "config.json"), weights = required_file(from, "model.safetensors");
-  const HuggingFaceModel model = read_hugging_face(parse_json(read_file(config), config.string()));
+  const HuggingFaceModel model = read_hugging_face(load_json(config));
   const TensorFile ours = from_hugging_face(read_safetensors(weights), model.config, weights.string());
   const std::vector<std::int64_t>& embedding = ours.tensors.at("embedding").shape;
   if (embedding != std::vector<std::int64_t>{model.vocab, model.config.d_model})
@@ -47,10 +47,10 @@ int import_model(const ExchangeOptions& o) {
 int export_run(const ExchangeOptions& o) {
   const fs::path run(o.from), to(o.to);
   const Experiment e = read_run_config(run);
-  const fs::path weights = required_file(run, "model.safetensors"), tokenizer = required_file(run, "tokenizer.json");
+  const fs::path weights = required_file(run, "model.safetensors");
+  required_file(run, "tokenizer.json");
   if (fs::exists(to) && !fs::is_empty(to)) throw ConfigError(to.string() + " is not empty");
-  const auto vocab =
-      restore_tokenizer(parse_json(read_file(tokenizer), tokenizer.string()).root, tokenizer.string())->vocab_size();
+  const auto vocab = read_run_tokenizer(run)->vocab_size();
   const ModelConfig model = stages(e).back().model;
   const Json config = hugging_face_config({model, vocab, model.trained_length.value_or(e.train.length)});
   const TensorFile theirs = to_hugging_face(read_safetensors(weights), model, weights.string());

@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "cli/tensor_commands.h"
+#include "run/run_dir.h"
 
 namespace posenc {
 namespace {
@@ -10,10 +11,8 @@ struct GenerateOptions {
 };
 
 /// The run's own configuration under the extension asked for, checked by the same rules.
-Experiment experiment_under(const std::string& run, const std::string& extend) {
-  const fs::path config = fs::path(run) / "config.json";
-  if (!fs::exists(config)) throw ConfigError(run + " holds no run (there is no config.json)");
-  Document document = parse_json(read_file(config), config.string());
+Experiment experiment_under(const fs::path& run, const std::string& extend) {
+  Document document = load_run_config(run);
   document.root["eval"]["extensions"] = extend.empty() ? Json::array() : Json::array({parse_extension(extend)});
   return read_experiment(document, "generate");
 }
@@ -46,7 +45,7 @@ void add_generate(CLI::App& app, const GlobalOptions& global, Action& action) {
       GenerateRequest asked = options->request;
       if (!options->prompt_file.empty()) asked.prompts.push_back(read_file(options->prompt_file));
       if (asked.prompts.empty()) throw ConfigError("generate needs a text to continue: --prompt TEXT or --prompt-file FILE");
-      Experiment experiment = experiment_under(asked.run.string(), options->extend);
+      Experiment experiment = experiment_under(asked.run, options->extend);
       if (global.threads > 0) experiment.runtime.threads = global.threads;
       return run_generate(asked, experiment);
     };

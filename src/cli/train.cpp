@@ -12,9 +12,8 @@ struct TrainOptions {
 
 /// The configuration of a finished run, to go on from where it ended: its last position, its training length as the trained one.
 Document continued(const fs::path& run) {
-  const fs::path path = run / "config.json";
-  const Experiment e = read_run_config(run);
-  Document document = parse_json(read_file(path), path.string());
+  Document document = load_run_config(run);
+  const Experiment e = read_experiment(document, "config");
   Json& root = document.root;
   root["name"] = e.name + "-continued";
   root["model"] = schema<ModelConfig>().write(stages(e).back().model);
@@ -27,7 +26,7 @@ Experiment experiment_to_train(const TrainOptions& o) {
   if (o.from.empty() && o.config.empty())
     throw ConfigError("train needs --config FILE, or --from RUN to go on with a finished run");
   if (o.from.empty()) return load_experiment(o.config, o.set);
-  Document document = o.config.empty() ? continued(o.from) : parse_json(read_file(o.config), o.config);
+  Document document = o.config.empty() ? continued(o.from) : load_json(o.config);
   document.root["train"]["from"] = o.from;
   for (const std::string& assignment : o.set) apply_override(document, assignment);
   return read_experiment(document, fs::path(o.config).stem().string());

@@ -180,7 +180,7 @@ Experiment read_experiment(const Document& document, const std::string& stem) {
 }
 
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  Document document = parse_json(read_file(path), path.string());
+  Document document = load_json(path);
   for (const std::string& assignment : overrides) apply_override(document, assignment);
   return read_experiment(document, path.stem().string());
 }

@@ -2,7 +2,7 @@
 // Strict JSON on top of nlohmann: what a user's file must satisfy before any of our code reads it, and where in the
 // file each value stands, so that an error can say file:line:column.
 //
-//   Document doc = parse_json(read_file(path), path);     // throws ConfigError: syntax, duplicate key, depth, size
+//   Document doc = load_json(path);                       // throws ConfigError: syntax, duplicate key, depth, size; IoError
 //   doc.root;                                             // an ordered nlohmann::json
 //   doc.where("/train/length");                           // "rope.json:12:15"
 //
@@ -11,6 +11,7 @@
 // trailing rubbish are refused.
 
 #include <cstddef>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -40,6 +41,9 @@ struct JsonLimits {
 
 /// Parses `text`; throws ConfigError with line and column. `name` labels the source in messages.
 Document parse_json(std::string_view text, const std::string& name, const JsonLimits& limits = {});
+
+/// parse_json of a file, under the name of its path; IoError when it cannot be read.
+Document load_json(const std::filesystem::path& path, const JsonLimits& limits = {});
 
 /// Sets the value at `pointer` (creating objects on the way) as `--set POINTER=JSON` does. The value part is parsed strictly;
 /// text that is no JSON is a ConfigError (the message shows how to quote a string). Records "--set …" as the place.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/files.h"
 #include "core/json.h"
 
 namespace posenc {
@@ -249,5 +250,7 @@ Document parse_json(std::string_view text, const std::string& name, const JsonLi
   Json::sax_parse(text.begin(), text.end(), &builder, Json::input_format_t::json, kWholeText, kSkipComments);
   return document;
 }
+
+Document load_json(const fs::path& path, const JsonLimits& limits) { return parse_json(read_file(path), path.string(), limits); }
 
 }  // namespace posenc

@@ -16,7 +16,7 @@ constexpr JsonLimits kLimits{std::size_t{256} << 20, 64, 4'000'000};  // window_
 std::vector<Results> load_file(const fs::path& path) {
   Document document;
   try {
-    document = parse_json(read_file(path), path.string(), kLimits);
+    document = load_json(path, kLimits);
   } catch (const ConfigError& error) {
     throw DataError(error.what());
   }

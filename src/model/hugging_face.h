@@ -1,7 +1,7 @@
 #pragma once
 // Hugging Face's Llama layout, read and written: config.json (of transformers 4 and 5) and the names of the weights. No torch.
 //
-//   HuggingFaceModel m = read_hugging_face(parse_json(read_file("config.json"), "config.json"));
+//   HuggingFaceModel m = read_hugging_face(load_json("config.json"));
 //   TensorFile ours = from_hugging_face(read_safetensors("model.safetensors"), m.config, "model.safetensors");
 
 #include <cstdint>

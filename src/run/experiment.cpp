@@ -23,16 +23,6 @@ namespace {
 /// Tokens of the validation split, or examples of a task, behind each validation loss.
 constexpr std::int64_t kValidTokens = 16384, kValidExamples = 256;
 
-EvalSettings eval_settings(const Experiment& e) {
-  EvalSettings settings;
-  settings.config = e.eval;
-  settings.seed = static_cast<std::uint64_t>(e.seed);
-  settings.threads = worker_threads(e.runtime);
-  settings.attention = attention_path(e.runtime.attention);
-  settings.stop = stop_requested;
-  return settings;
-}
-
 /// Fills in what is measured.
 void evaluate_shown(const LanguageModel& model, const Dataset& dataset, const Experiment& e, Results& results) {
   Progress bar(e.name + ": evaluating");
@@ -239,7 +229,7 @@ void try_extensions(const Experiment& e, std::int64_t vocab) {
 void require_same_text(const RunDirectory& directory, const Json& manifest) {
   const fs::path file = directory.file("manifest.json");
   if (!fs::exists(file)) return;
-  const Json before = parse_json(read_file(file), file.string()).root;
+  const Json before = load_json(file).root;
   std::vector<Problem> changes;
   for (const char* split : {"train", "valid", "test"}) {
     const Json::json_pointer digest(fmt::format("/data/{}/sha256", split));
@@ -254,6 +244,16 @@ void require_same_text(const RunDirectory& directory, const Json& manifest) {
 }
 
 }  // namespace
+
+EvalSettings eval_settings(const Experiment& e) {
+  EvalSettings settings;
+  settings.config = e.eval;
+  settings.seed = static_cast<std::uint64_t>(e.seed);
+  settings.threads = worker_threads(e.runtime);
+  settings.attention = attention_path(e.runtime.attention);
+  settings.stop = stop_requested;
+  return settings;
+}
 
 int worker_threads(const RuntimeConfig& runtime) {
   return runtime.threads > 0 ? static_cast<int>(runtime.threads) : available_cores();

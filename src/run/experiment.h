@@ -7,6 +7,7 @@
 
 #include "config/experiment.h"
 #include "core/results.h"
+#include "eval/evaluate.h"
 #include "run/run_dir.h"
 
 namespace posenc {
@@ -20,5 +21,8 @@ Results evaluate_run(const std::filesystem::path& directory, const Experiment& e
 
 /// Worker threads to use: the config's, else the cores this process may use.
 int worker_threads(const RuntimeConfig& runtime);
+
+/// How `experiment` evaluates; a signal stops it.
+EvalSettings eval_settings(const Experiment& experiment);
 
 }  // namespace posenc

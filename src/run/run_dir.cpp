@@ -24,8 +24,7 @@ void collect_differences(const Json& old_value, const Json& new_value, const std
 /// --resume continues the same experiment or nothing.
 void require_same(const fs::path& directory, const Experiment& experiment) {
   std::vector<Problem> differences;
-  const Json stored = parse_json(read_file(directory / "config.json"), (directory / "config.json").string()).root;
-  collect_differences(stored, resolved_json(experiment), "", differences);
+  collect_differences(load_run_config(directory).root, resolved_json(experiment), "", differences);
   if (differences.empty()) return;
   differences.push_back(
       {directory.string(), "", "cannot resume with another configuration; use --out for a new run or --overwrite"});
@@ -37,7 +36,7 @@ void require_same(const fs::path& directory, const Experiment& experiment) {
 RunDirectory::RunDirectory(fs::path path, const Experiment& experiment, RunMode mode) : path_(std::move(path)) {
   make_writable_directory(path_);
   lock_ = std::make_unique<DirectoryLock>(path_);
-  const bool existed = fs::exists(file("config.json"));
+  const bool existed = is_run(path_);
   if (existed && mode == RunMode::kNew) {
     throw ConfigError(path_.string() +
                       " holds a run already: --resume continues it, --overwrite replaces it, --out names another place");
@@ -75,10 +74,18 @@ void RunDirectory::log(const Json& metrics) { metrics_->line(dump_json_line(metr
 
 void RunDirectory::write_json(const char* name, const Json& json) const { write_file_atomic(file(name), dump_json(json)); }
 
-Experiment read_run_config(const fs::path& directory) {
-  const fs::path path = directory / "config.json";
-  if (!fs::exists(path)) throw ConfigError(directory.string() + " holds no run (there is no config.json)");
-  return load_experiment(path);
+bool is_run(const fs::path& directory) { return fs::exists(directory / "config.json"); }
+
+Document load_run_config(const fs::path& directory) {
+  if (!is_run(directory)) throw ConfigError(directory.string() + " holds no run (there is no config.json)");
+  return load_json(directory / "config.json");
+}
+
+Experiment read_run_config(const fs::path& directory) { return read_experiment(load_run_config(directory), "config"); }
+
+std::shared_ptr<Tokenizer> read_run_tokenizer(const fs::path& directory) {
+  const fs::path path = directory / "tokenizer.json";
+  return restore_tokenizer(load_json(path).root, path.string());
 }
 
 }  // namespace posenc

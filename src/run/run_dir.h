@@ -14,6 +14,7 @@
 #include "config/experiment.h"
 #include "core/files.h"
 #include "core/results.h"
+#include "data/tokenizer.h"
 
 namespace posenc {
 
@@ -49,7 +50,12 @@ class RunDirectory {
   std::unique_ptr<AppendFile> metrics_;
 };
 
-/// The configuration a run directory was made from.
+bool is_run(const std::filesystem::path& directory);
+
+/// The configuration a run directory was made from, to change or as it is; ConfigError when there is none.
+Document load_run_config(const std::filesystem::path& directory);
 Experiment read_run_config(const std::filesystem::path& directory);
+
+std::shared_ptr<Tokenizer> read_run_tokenizer(const std::filesystem::path& directory);
 
 }  // namespace posenc

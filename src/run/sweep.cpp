@@ -108,8 +108,7 @@ SweepCell make_cell(const Document& base, const std::vector<Setting>& settings) 
 
 Document base_document(const SweepConfig& config, const Document& file, const fs::path& path) {
   if (config.base.is_object()) return {config.base, file.name + " (base)", {}};
-  const fs::path base = path.parent_path() / config.base.get<std::string>();
-  return parse_json(read_file(base), base.string());
+  return load_json(path.parent_path() / config.base.get<std::string>());
 }
 
 /// Two spellings of one config ("rope" and "rotary") would share a directory.
@@ -124,7 +123,7 @@ void require_distinct(const Sweep& sweep, const fs::path& path) {
 }  // namespace
 
 Sweep load_sweep(const fs::path& path) {
-  const Document file = parse_json(read_file(path), path.string());
+  const Document file = load_json(path);
   SweepConfig config = read_document<SweepConfig>(file);
   Sweep sweep{config.name.empty() ? path.stem().string() : config.name, {}};
   require_run_name(sweep.name);

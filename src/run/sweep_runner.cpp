@@ -149,7 +149,7 @@ void record_grid(const Sweep& sweep, const fs::path& directory) {
   for (const SweepCell& cell : sweep.cells) cells[cell.name] = cell.values;
   const fs::path file = directory / "sweep.json";
   if (fs::exists(file)) {
-    const Json before = parse_json(read_file(file), file.string()).root["cells"];
+    const Json before = load_json(file).root["cells"];
     for (const auto& [name, values] : before.items()) {
       if (!cells.contains(name))
         spdlog::warn("the grid has changed: {} ({}) is no longer part of it; its files stay", name, values.get<std::string>());

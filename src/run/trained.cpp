@@ -1,6 +1,6 @@
 #include "run/trained.h"
 
-#include "core/files.h"
+#include "run/run_dir.h"
 #include "train/checkpoint.h"
 
 namespace posenc {
@@ -11,11 +11,11 @@ std::shared_ptr<LanguageModel> build_model(const Experiment& e, const ModelConfi
 }
 
 TrainedRun load_trained(const fs::path& directory, const Experiment& e) {
-  const fs::path weights = directory / "model.safetensors", tokenizer = directory / "tokenizer.json";
+  const fs::path weights = directory / "model.safetensors";
   if (!fs::exists(weights))
     throw ConfigError(directory.string() + " holds no trained weights (model.safetensors); has the run finished?");
   TrainedRun run;
-  run.tokenizer = restore_tokenizer(parse_json(read_file(tokenizer), tokenizer.string()).root, tokenizer.string());
+  run.tokenizer = read_run_tokenizer(directory);
   run.model = build_model(e, stages(e).back().model, run.tokenizer->vocab_size());
   load_model_tensors(read_safetensors(weights), weights.string(), *run.model);
   return run;

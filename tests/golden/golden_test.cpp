@@ -77,7 +77,7 @@ Found find_goldens(const fs::path& folder) {
   Found found;
   for (const fs::path& path : files) {
     try {
-      Json root = parse_json(read_file(path), path.string(), kLargeFiles).root;
+      Json root = load_json(path, kLargeFiles).root;
       if (root.contains("kind") && root.at("kind").is_string()) {
         found.goldens.push_back({path, root.at("kind").get<std::string>(), std::move(root)});
       } else if (root.contains("model_type") && fs::exists(path.parent_path() / "model.safetensors")) {

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Document config_of(const fs::path& folder, const char* name = "config.json") {
-  return parse_json(read_file(folder / name), (folder / name).string());
+  return load_json(folder / name);
 }
 
 /// Why a model cannot be built here; "" when it can.

@@ -55,7 +55,7 @@ inline PeerModel nanogpt(const Golden& golden) {
 
 inline PeerModel llama(const Golden& golden) {
   const auto path = golden.path.parent_path() / "config.json";
-  HuggingFaceModel read = read_hugging_face(parse_json(read_file(path), path.string()));
+  HuggingFaceModel read = read_hugging_face(load_json(path));
   return {"llama", std::move(read.config), read.vocab, read.train_length, golden.path.parent_path() / "model.safetensors"};
 }
 

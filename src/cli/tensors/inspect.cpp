@@ -7,7 +7,6 @@
 #include "report/table.h"
 #include "run/experiment.h"
 #include "run/probes.h"
-#include "run/signals.h"
 #include "run/trained.h"
 
 namespace posenc {
@@ -71,15 +70,11 @@ void add_order(const Experiment& e, Findings& out) {
 void add_disturbances(const std::string& directory, const Experiment& e, Findings& out) {
   const TrainedRun run = load_trained(directory, e);
   const Dataset dataset = load_dataset(e.data, run.tokenizer);
-  EvalSettings settings;
-  settings.threads = worker_threads(e.runtime);
-  settings.attention = attention_path(e.runtime.attention);
-  settings.stop = stop_requested;
   Table table{.title = "What the order and the tokens of the context are worth, windows of " + std::to_string(e.train.length),
               .header = {"context", "targets", "nll", "change", "stderr"},
               .align = {Align::kLeft}};
   Json rows = Json::array();
-  for (const Disturbance& d : disturbances(*run.model, dataset, e, settings)) {
+  for (const Disturbance& d : disturbances(*run.model, dataset, e, eval_settings(e))) {
     table.rows.push_back({d.what, std::to_string(d.targets), fmt::format("{:.4f}", d.nll), fmt::format("{:+.4f}", d.change),
                           d.change_stderr ? fmt::format("{:.4f}", *d.change_stderr) : ""});
     rows.push_back({{"context", d.what},

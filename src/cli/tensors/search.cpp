@@ -6,7 +6,6 @@
 #include "eval/longrope_search.h"
 #include "run/experiment.h"
 #include "run/progress.h"
-#include "run/signals.h"
 #include "run/trained.h"
 
 namespace posenc {
@@ -32,14 +31,10 @@ LongRopeSettings settings_for(const SearchRequest& request, const Experiment& e)
 int run_search(const SearchRequest& request, const Experiment& e) {
   const TrainedRun run = load_trained(request.run, e);
   const Dataset dataset = load_dataset(e.data, run.tokenizer);
-  EvalSettings evaluation;
-  evaluation.threads = worker_threads(e.runtime);
-  evaluation.attention = attention_path(e.runtime.attention);
-  evaluation.stop = stop_requested;
   const LongRopeSettings settings = settings_for(request, e);
-  LongRopeSearch search(*run.model, dataset.valid, settings, evaluation);
+  LongRopeSearch search(*run.model, dataset.valid, settings, eval_settings(e));
   if (request.resume && fs::exists(request.out))
-    search.restore(parse_json(read_file(request.out), request.out.string()).root, request.out.string());
+    search.restore(load_json(request.out).root, request.out.string());
   {
     Progress bar("search at " + std::to_string(request.length));
     while (!search.finished()) {

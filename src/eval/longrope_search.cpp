@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -13,20 +14,22 @@
 namespace posenc {
 namespace {
 
-std::unique_ptr<Extension> made(const Json& named) {
-  return make_extension(from_json<EvalConfig>({{"extensions", Json::array({named})}}).extensions[0]);
-}
+/// How many first positions may keep the trained frequencies: the paper's list.
+constexpr std::int64_t kUnscaled[] = {0, 1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 64, 128, 256};
 
 /// The divisors that an extension of frequencies comes to.
 std::vector<double> divisors(const Json& named, const Frequencies& trained, const Lengths& lengths) {
-  const Tensor ratio = (trained.inv_freq / made(named)->frequencies(trained, lengths).inv_freq).contiguous();
+  const Tensor ratio = (trained.inv_freq / make_extension(named)->frequencies(trained, lengths).inv_freq).contiguous();
   return {ratio.data_ptr<double>(), ratio.data_ptr<double>() + ratio.numel()};
 }
 
 }  // namespace
 
-Json longrope_extension(const std::vector<double>& factors, double scale) {
-  return {{"method", "longrope"}, {"long_factor", factors}, {"factor", std::max(1.0, scale)}};
+Json longrope_extension(const LongRopeChoice& choice, double scale) {
+  return {{"method", "longrope"},
+          {"long_factor", choice.factors},
+          {"factor", std::max(1.0, scale)},
+          {"unscaled", choice.unscaled}};
 }
 
 LongRopeSearch::LongRopeSearch(const LanguageModel& model, const Split& split, LongRopeSettings settings, EvalSettings evaluation)
@@ -42,9 +45,8 @@ LongRopeSearch::LongRopeSearch(const LanguageModel& model, const Split& split, L
                                   std::min(settings.targets, settings.length), settings.windows);
 }
 
-double LongRopeSearch::score(const std::vector<double>& factors) const {
-  const double scale = static_cast<double>(settings_.length) / static_cast<double>(settings_.train_length);
-  const auto extension = made(longrope_extension(factors, scale));
+double LongRopeSearch::score(const LongRopeChoice& choice) const {
+  const auto extension = make_extension(longrope_extension(choice, scale()));
   std::vector<WindowLoss> losses;
   for (const auto& window : score_windows(model_, split_.tokens, windows_, extension.get(), evaluation_))
     losses.push_back({std::accumulate(window.begin(), window.end(), 0.0), static_cast<std::int64_t>(window.size())});
@@ -52,38 +54,35 @@ double LongRopeSearch::score(const std::vector<double>& factors) const {
   return std::isfinite(nll) ? nll : std::numeric_limits<double>::max();  // the worst there is
 }
 
-std::vector<double> LongRopeSearch::within_bounds(std::vector<double> factors) const {
-  const double most = 1.25 * static_cast<double>(settings_.length) / static_cast<double>(settings_.train_length);
-  for (double& factor : factors) factor = std::round(std::clamp(factor, 1.0, std::max(1.0, most)) * 100) / 100;
-  std::sort(factors.begin(), factors.end());
-  return factors;
+LongRopeChoice LongRopeSearch::within_bounds(LongRopeChoice choice) const {
+  for (double& factor : choice.factors) factor = std::round(std::clamp(factor, 1.0, largest_factor()) * 100) / 100;
+  std::sort(choice.factors.begin(), choice.factors.end());
+  return choice;
 }
 
-std::vector<double> LongRopeSearch::mutated(std::vector<double> factors, Rng& rng) const {
-  const double most = 1.25 * static_cast<double>(settings_.length) / static_cast<double>(settings_.train_length);
-  for (double& factor : factors) {
-    if (rng.uniform() < settings_.mutation) factor = 1 + (most - 1) * rng.uniform();
+LongRopeChoice LongRopeSearch::mutated(LongRopeChoice choice, Rng& rng) const {
+  for (double& factor : choice.factors) {
+    if (rng.uniform() < settings_.mutation) factor = 1 + (largest_factor() - 1) * rng.uniform();
   }
-  return within_bounds(std::move(factors));
+  if (rng.uniform() < settings_.mutation) choice.unscaled = kUnscaled[rng.below(std::size(kUnscaled))];
+  return within_bounds(std::move(choice));
 }
 
-double LongRopeSearch::add(const std::vector<double>& factors) {
-  const auto known =
-      std::find_if(population_.begin(), population_.end(), [&](const Candidate& c) { return c.factors == factors; });
+double LongRopeSearch::add(const LongRopeChoice& choice) {
+  const auto known = std::ranges::find(population_, choice, &Candidate::choice);
   if (known != population_.end()) return known->nll;
-  population_.push_back({factors, score(factors)});
+  population_.push_back({choice, score(choice)});
   return population_.back().nll;
 }
 
 void LongRopeSearch::add_seeds(Rng& rng) {
-  const double scale = static_cast<double>(settings_.length) / static_cast<double>(settings_.train_length);
   const Frequencies trained{torch::tensor(rope_inv_freq(2 * settings_.pairs, settings_.base), torch::kFloat64), settings_.base};
   const Lengths lengths{settings_.train_length, settings_.length};
-  std::vector<std::pair<std::string, std::vector<double>>> seeds = {
-      {"pi", std::vector<double>(static_cast<std::size_t>(settings_.pairs), scale)},
-      {"yarn", divisors("yarn", trained, lengths)}};
-  if (settings_.pairs > 1) seeds.push_back({"ntk", divisors("ntk", trained, lengths)});
-  for (const auto& [name, factors] : seeds) seeds_[name] = add(within_bounds(factors));
+  std::vector<std::pair<std::string, LongRopeChoice>> seeds = {
+      {"pi", {std::vector<double>(static_cast<std::size_t>(settings_.pairs), scale())}},
+      {"yarn", {divisors("yarn", trained, lengths)}}};
+  if (settings_.pairs > 1) seeds.push_back({"ntk", {divisors("ntk", trained, lengths)}});
+  for (const auto& [name, choice] : seeds) seeds_[name] = add(within_bounds(choice));
   while (static_cast<std::int64_t>(population_.size()) < settings_.population) {
     const std::size_t before = population_.size();
     add(mutated(seeds[rng.below(seeds.size())].second, rng));
@@ -94,15 +93,18 @@ void LongRopeSearch::add_seeds(Rng& rng) {
 void LongRopeSearch::add_children(Rng& rng) {
   population_.resize(std::max<std::size_t>(2, (population_.size() + 1) / 2));
   const std::size_t parents = population_.size();
-  const auto parent = [&] { return population_[rng.below(parents)].factors; };
+  const auto parent = [&] { return population_[rng.below(parents)].choice; };
   for (std::int64_t i = 0; i < settings_.population - static_cast<std::int64_t>(parents); ++i) {
-    std::vector<double> child = parent();
+    LongRopeChoice child = parent();
     if (i % 2 == 0) {
       add(mutated(std::move(child), rng));
       continue;
     }
-    const std::vector<double> other = parent();
-    for (std::size_t k = 0; k < child.size(); ++k) child[k] = rng.below(2) == 0 ? child[k] : other[k];
+    const LongRopeChoice other = parent();
+    for (std::size_t k = 0; k < child.factors.size(); ++k) {
+      if (rng.below(2) == 1) child.factors[k] = other.factors[k];
+    }
+    if (rng.below(2) == 1) child.unscaled = other.unscaled;
     add(within_bounds(std::move(child)));
   }
 }
@@ -128,7 +130,8 @@ Json LongRopeSearch::settings_json() const {
 
 Json LongRopeSearch::state() const {
   Json population = Json::array();
-  for (const Candidate& c : population_) population.push_back({{"nll", c.nll}, {"factors", c.factors}});
+  for (const auto& [choice, nll] : population_)
+    population.push_back({{"nll", nll}, {"factors", choice.factors}, {"unscaled", choice.unscaled}});
   return {{"settings", settings_json()}, {"iteration", iteration_}, {"seeds", seeds_}, {"population", std::move(population)}};
 }
 
@@ -138,7 +141,8 @@ void LongRopeSearch::restore(const Json& state, const std::string& source) {
       throw ConfigError(source + " is of a search with other settings; name another file");
     std::vector<Candidate> population;
     for (const Json& c : state.at("population"))
-      population.push_back({c.at("factors").get<std::vector<double>>(), c.at("nll").get<double>()});
+      population.push_back({{c.at("factors").get<std::vector<double>>(), c.at("unscaled").get<std::int64_t>()},
+                            c.at("nll").get<double>()});
     population_ = std::move(population);
     seeds_ = state.at("seeds");
     iteration_ = state.at("iteration").get<std::int64_t>();

@@ -100,6 +100,8 @@ class Extension {
 };
 
 std::unique_ptr<Extension> make_extension(const ExtensionConfig& config);
+/// As a config names it: "pi", or {"method": "pi", …}. ConfigError when that is not right.
+std::unique_ptr<Extension> make_extension(const Json& named);
 
 #endif
 

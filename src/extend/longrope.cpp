@@ -1,6 +1,6 @@
 // LongRoPE: every pair's frequency is divided by a number of its own, found by search. Ding et al. 2024 (arXiv:2402.13753).
 //   θ'_k = θ_k/λ_k, λ from short_factor within the training length and from long_factor beyond;  m = sqrt(1 + ln s / ln L)
-// The paper's exception for the first tokens of a window, which keep the trained frequencies, is not built.
+// The first `unscaled` positions (the paper's n̂) turn by the trained frequencies, as with microsoft/LongRoPE's start_token_idx.
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -17,6 +17,7 @@ struct LongRopeParameters {
   std::vector<double> long_factor;
   std::optional<std::vector<double>> short_factor;
   std::optional<double> factor, attention_factor;
+  std::int64_t unscaled = 0;
 };
 
 }  // namespace
@@ -35,7 +36,9 @@ const Schema<LongRopeParameters>& schema<LongRopeParameters>() {
                  "s of the magnitude sqrt(1 + ln s / ln L); null: window length / training length, at least 1")
           .at_least(1)
           .field("attention_factor", &LongRopeParameters::attention_factor, "the magnitude itself, in place of that")
-          .above(0);
+          .above(0)
+          .field("unscaled", &LongRopeParameters::unscaled, "how many positions, from 0 on, keep the trained frequencies")
+          .at_least(0);
   return table;
 }
 
@@ -68,6 +71,8 @@ class LongRope : public Extension {
     if (beyond || parameters_.short_factor) {
       const std::vector<double>& divisors = beyond ? parameters_.long_factor : *parameters_.short_factor;
       scaled.inv_freq = trained.inv_freq / torch::tensor(divisors, torch::kFloat64);
+      scaled.first = static_cast<double>(parameters_.unscaled);
+      scaled.first_inv_freq = trained.inv_freq;
     }
     return scaled;
   }

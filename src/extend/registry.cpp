@@ -83,6 +83,15 @@ std::unique_ptr<Extension> make_extension(const ExtensionConfig& config) {
   POSENC_CHECK(false, "no extension is called " + config.name);
 }
 
+std::unique_ptr<Extension> make_extension(const Json& named) {
+  std::vector<Problem> problems;
+  const Document document{named, "extension", {}};
+  ExtensionConfig config;
+  Codec<ExtensionConfig>::read(document.root, config, {}, Reader(document, problems));
+  if (!problems.empty()) throw ConfigError(std::move(problems));
+  return make_extension(config);
+}
+
 #endif
 
 }  // namespace posenc

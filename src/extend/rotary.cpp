@@ -15,16 +15,17 @@ Tensor pair_indices(const Frequencies& trained) { return torch::arange(trained.i
 
 double width(const Frequencies& trained) { return 2.0 * static_cast<double>(trained.inv_freq.size(0)); }
 
+/// The index (of a pair, fractional) whose pair turns `rotations` times within L.
+double pair_of_rotations(const Frequencies& trained, double rotations, std::int64_t train_length) {
+  return width(trained) * std::log(static_cast<double>(train_length) / (rotations * 2 * std::numbers::pi)) /
+         (2 * std::log(trained.base));
+}
+
 }  // namespace
 
 Tensor ntk_frequencies(const Frequencies& trained, double scale) {
   if (trained.inv_freq.size(0) < 2) throw ConfigError("an NTK-aware base needs two rotary pairs or more; this scheme turns one");
   return trained.inv_freq * torch::pow(scale, pair_indices(trained) * (-2 / (width(trained) - 2)));
-}
-
-double pair_of_rotations(const Frequencies& trained, double rotations, std::int64_t train_length) {
-  return width(trained) * std::log(static_cast<double>(train_length) / (rotations * 2 * std::numbers::pi)) /
-         (2 * std::log(trained.base));
 }
 
 Tensor ramp_by_index(const Frequencies& trained, double fast, double slow, std::int64_t train_length, bool whole) {

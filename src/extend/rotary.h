@@ -12,11 +12,8 @@ namespace posenc {
 /// (NTK-aware, bloc97 2023). Refuses a single pair, for which the exponent is not defined.
 Tensor ntk_frequencies(const Frequencies& trained, double scale);
 
-/// The index (of a pair, fractional) whose pair turns `rotations` times within L.
-double pair_of_rotations(const Frequencies& trained, double rotations, std::int64_t train_length);
-
-/// A fall from 1 at pair_of_rotations(fast) and before to 0 at pair_of_rotations(slow) and beyond, linear in the index: [R/2]. With
-/// `whole` the ends are rounded outwards to whole pairs, as YaRN's code does.
+/// A fall from 1 at the pair that turns `fast` times within L and before to 0 at the one that turns `slow` times and beyond, linear
+/// in the index: [R/2]. With `whole` the ends are rounded outwards to whole pairs, as YaRN's code does.
 Tensor ramp_by_index(const Frequencies& trained, double fast, double slow, std::int64_t train_length, bool whole);
 
 /// The same, linear in the rotations of a pair within L, as in YaRN's paper (eq. 12): [R/2].

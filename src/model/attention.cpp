@@ -172,7 +172,7 @@ std::int64_t attention_block_rows(const LogitsShape& shape, bool training) {
 bool fuses(const Scheme& scheme, const SchemeTraits& traits, const Frame& frame, torch::ScalarType dtype) {
   if (dtype != torch::kFloat32 || !traits.softmax || frame.far) return false;
   if (traits.content_dependent && !scheme.has_content_terms()) return false;
-  if (scheme.dense_bias()) return frame.queries.spacing > 0 && scheme.piecewise_bias(frame.rows(0, 1)).has_value();
+  if (scheme.dense_bias()) return frame.queries.spacing > 0 && scheme.has_piecewise_bias();
   const bool by_distance = traits.content_dependent || scheme.distance_bias(torch::zeros(1, torch::kFloat64)).defined();
   return frame.queries.spacing > 0 || !by_distance;
 }
@@ -210,7 +210,7 @@ AttentionPlan::AttentionPlan(const Scheme& scheme, const SchemeTraits& traits, F
   terms_.first_query = frame_.first_query;
   terms_.threads = options.threads;
   const Tensor steps = torch::arange(frame_.key_count(), torch::kFloat64);
-  if (scheme.dense_bias()) terms_.piecewise = scheme.piecewise_bias(frame_);
+  if (scheme.has_piecewise_bias()) terms_.piecewise = scheme.piecewise_bias(frame_);
   else terms_.content.distance_bias = scheme.distance_bias(steps * frame_.queries.spacing);
   if (turns_.query.cos.requires_grad()) return;  // learned frequencies: the kernel's rotation has no gradient by its angles
   terms_.query_turn = turns_.query;

@@ -216,6 +216,7 @@ void write_weights(const RunDirectory& directory, const LanguageModel& model, co
 
 /// Throws where the parameters of an extension are not for the model (LongRoPE's factors), before anything is written.
 void try_extensions(const Experiment& e, std::int64_t vocab) {
+  if (e.eval.extensions.empty() && !e.model.extension) return;
   const auto model = build_model(e, stages(e).back().model, vocab);
   model->refusal(e.train.length, nullptr);
   for (const ExtensionConfig& named : e.eval.extensions) {

@@ -80,7 +80,8 @@ class Fire : public Scheme {
     return network(share.flatten()).unflatten(1, {share.size(0), share.size(1)});                                  // [H, Q, K]
   }
 
-  std::optional<PiecewiseBias> piecewise_bias(const Frame& frame) const override {
+  bool has_piecewise_bias() const override { return true; }
+  PiecewiseBias piecewise_bias(const Frame& frame) const override {
     PiecewiseBias bias = pieces();
     const Tensor steps = torch::arange(frame.key_count(), torch::kFloat64) * frame.queries.spacing;
     bias.by_distance = rise(steps.to(c_.scalar_type()));

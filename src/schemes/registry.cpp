@@ -49,6 +49,12 @@ Tensor Scheme::rotate(const Tensor& x, Side side, const Frame& frame) const {
   return by.cos.defined() ? turn_pairs(x, by.cos, by.sin, by.interleaved) : x;
 }
 
+Tensor Frequencies::angles(const Tensor& positions) const {
+  const Tensor all = torch::outer(positions, inv_freq);
+  if (first <= 0) return all;
+  return torch::where((positions < first).unsqueeze(1), torch::outer(positions, first_inv_freq), all);
+}
+
 Tensor Scheme::bias(const Frame& frame) const {
   const Tensor distances = frame.distances();                                                // [Q, K]
   const Tensor flat = distance_bias(distances.flatten());                                    // [H, Q·K]

@@ -104,7 +104,7 @@ class Rope : public Scheme {
 
   Turn turn(Side side, const Frame& frame) const override {
     const Frequencies f = frame.rescaled({learned_.defined() ? learned_.to(torch::kFloat64) : inv_freq_, base_});
-    const Tensor angles = torch::outer(frame.of(side).values, f.inv_freq);  // [n, R/2] float64
+    const Tensor angles = f.angles(frame.of(side).values);  // [n, R/2] float64
     return {angles.cos() * f.magnitude, angles.sin() * f.magnitude, interleaved_};
   }
 

@@ -47,9 +47,13 @@ struct Positions {
 
 /// The frequencies of a rotary scheme, which an extension may change.
 struct Frequencies {
-  Tensor inv_freq;       ///< [R/2] float64
-  double base = 10000;   ///< whose powers they are
-  double magnitude = 1;  ///< a factor on cos and sin of queries and keys: logits scale by its square
+  Tensor inv_freq;            ///< [R/2] float64
+  double base = 10000;        ///< whose powers they are
+  double magnitude = 1;       ///< a factor on cos and sin of queries and keys: logits scale by its square
+  double first = 0;           ///< positions before this one turn by first_inv_freq instead
+  Tensor first_inv_freq = {}; ///< [R/2] float64; undefined while first is 0
+  /// By which positions [n] float64 are turned: [n, R/2] float64.
+  Tensor angles(const Tensor& positions) const;
 };
 
 /// Other positions for keys at a distance: what an extension puts in place of distances that training never had.
@@ -153,7 +157,8 @@ class Scheme : public torch::nn::Module {
   /// Whether bias is overridden, so that distance_bias alone does not describe the scheme.
   virtual bool dense_bias() const { return false; }
   /// A dense bias once more in the form that the fused kernel takes, if it has one; for evenly spaced positions.
-  virtual std::optional<PiecewiseBias> piecewise_bias(const Frame&) const { return {}; }
+  virtual bool has_piecewise_bias() const { return false; }
+  virtual PiecewiseBias piecewise_bias(const Frame&) const { return {}; }
 
   /// Changes the scaled and biased logits s [B, H, Q, K] by content. Called only when the traits say content_dependent. s is 0
   /// for unseen keys, so nothing leaks from there; a sum over keys must leave them out by frame.unseen(). What comes back for

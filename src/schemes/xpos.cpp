@@ -89,7 +89,7 @@ class Xpos : public Scheme {
   Turn turn(Side side, const Frame& frame) const override {
     const Frequencies f = frame.rescaled({inv_freq_, base_});
     const Tensor& positions = frame.of(side).values;                                            // [n]
-    const Tensor angles = torch::outer(positions, f.inv_freq);                                  // [n, D/2] float64
+    const Tensor angles = f.angles(positions);                                                  // [n, D/2] float64
     const Tensor steps = (positions - frame.keys.values[frame.key_count() / 2]) / scale_base_;  // [n]
     const Tensor log_scale = torch::outer(steps, log_zeta_).clamp(-kLargestLog, kLargestLog);   // [n, D/2]
     const Tensor scale = (side == Side::kQuery ? log_scale : -log_scale).exp() * f.magnitude;

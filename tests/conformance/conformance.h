@@ -70,11 +70,6 @@ inline Tensor logits_of(const LanguageModel& model, const Tensor& tokens, const 
   return model.logits(model.hidden(tokens, pass));
 }
 
-/// The extension a config names, "pi" or {"method": "pi", …}.
-inline std::unique_ptr<Extension> extension(const Json& named) {
-  return make_extension(from_json<EvalConfig>({{"extensions", Json::array({named})}}).extensions[0]);
-}
-
 /// A registered extension as an experiment on `config` may name it: by its name, and with the parameters it must have.
 inline Json named_extension(const ExtensionInfo& info, const ModelConfig& config) {
   if (info.name != "longrope") return info.name;
@@ -82,7 +77,7 @@ inline Json named_extension(const ExtensionInfo& info, const ModelConfig& config
       static_cast<std::int64_t>(static_cast<double>(*config.head_dim) * config.position.parameters.value("partial", 1.0));
   Json factors = Json::array();
   for (std::int64_t k = 0; k < width / 2; ++k) factors.push_back(1 + 0.5 * static_cast<double>(k));
-  return {{"method", "longrope"}, {"long_factor", factors}};
+  return {{"method", "longrope"}, {"long_factor", factors}, {"unscaled", 3}};
 }
 
 /// Every extension that fits all of the schemes of `config`, as an experiment names it.

@@ -300,7 +300,7 @@ TEST_P(Conformance, NoStateIsKeptBetweenCalls) {
   const Tensor before = logits_of(*tested, shorter), of_longer = logits_of(*tested, longer);
   EXPECT_TRUE(torch::equal(logits_of(*tested, shorter), before));
   for (const Json& named : fitting_extensions(config_)) {
-    const auto stretched = extension(named);
+    const auto stretched = make_extension(named);
     Pass pass;
     pass.extension = stretched.get();
     if (!tested->refusal(128, stretched.get()).empty()) continue;
@@ -369,7 +369,7 @@ TEST_P(Conformance, AnExtensionChangesNothingUpToTheTrainingLength) {
   for (const Json& named : fitting_extensions(config_)) {
     const auto* info = find_registered(extensions(), (named.is_string() ? named : named["method"]).get<std::string>());
     if (info->within_training) continue;
-    const auto idle = extension(named);
+    const auto idle = make_extension(named);
     Pass pass;
     pass.extension = idle.get();
     for (const std::int64_t length : {1L, 9L, kTrainLength}) {
@@ -412,7 +412,7 @@ TEST_P(Conformance, DecodingWithACacheGivesTheFullForwardUnderEveryExtension) {
   if (std::find(tried.begin(), tried.end(), Json("dynamic_ntk")) != tried.end())
     tried.push_back({{"method", "dynamic_ntk"}, {"mode", "per_step"}});
   for (const Json& named : tried) {
-    const auto used = named.is_null() ? nullptr : extension(named);
+    const auto used = named.is_null() ? nullptr : make_extension(named);
     const bool fits = tested->refusal(34, used.get()).empty();
     const std::int64_t length = fits ? 34 : kTrainLength;
     Pass pass;

@@ -40,7 +40,7 @@ TEST(Generate, GreedyDecodingIsWhatFullForwardsSay) {
   const auto model = tiny_model({{"position", "rope"}});
   for (const Json& named : {Json("pi"), Json("yarn"), Json("self_extend"), Json("streaming"), Json("truncate"),
                             Json({{"method", "dynamic_ntk"}, {"mode", "per_step"}})}) {
-    const auto used = extension(named);
+    const auto used = make_extension(named);
     GenerateSettings settings;
     settings.tokens = 20;
     settings.extension = used.get();

@@ -15,7 +15,7 @@ Frame frame_of(std::int64_t n) {
 
 /// The distance at which query i sees key j; NaN where it does not see it.
 double seen(const Json& named, std::int64_t train, std::int64_t window, std::int64_t i, std::int64_t j) {
-  const auto used = extension(named);
+  const auto used = make_extension(named);
   const Frame frame = used->apply(frame_of(window), {train, window, kUnlimited});
   if (frame.unseen()[i][j].item<bool>()) return std::nan("");
   const bool far = frame.far && frame.is_far()[i][j].item<bool>();
@@ -93,7 +93,7 @@ TEST(Window, SeesTheLastKeys) {
 }
 
 Tensor under(const LanguageModel& model, const Tensor& tokens, const Json& named) {
-  const auto used = extension(named);
+  const auto used = make_extension(named);
   Pass pass;
   pass.extension = used.get();
   return logits_of(model, tokens, pass);
@@ -107,8 +107,8 @@ TEST(Truncate, ShowsTheLastTokensOnly) {
   for (const auto& [begin, end] : {std::pair(28, 40), std::pair(16, 28), std::pair(4, 16), std::pair(0, 4)})
     EXPECT_TRUE(torch::allclose(cut.slice(1, begin, end), logits_of(*model, tokens.slice(1, begin, end)), 1e-5, 1e-5)) << begin;
   const auto learned = tiny_model({{"position", "learned"}});
-  EXPECT_EQ(learned->refusal(400, extension("truncate").get()), "");
-  EXPECT_NE(learned->refusal(400, extension({{"method", "truncate"}, {"size", 17}}).get()), "");
+  EXPECT_EQ(learned->refusal(400, make_extension("truncate").get()), "");
+  EXPECT_NE(learned->refusal(400, make_extension({{"method", "truncate"}, {"size", 17}}).get()), "");
 }
 
 // A bias is that of the distance seen, also where queries and keys are moved by different amounts.
@@ -116,7 +116,7 @@ TEST(Distances, AlibiAddsTheBiasOfTheDistanceSeen) {
   const auto alibi = make_scheme("alibi", {{"slopes", "paper"}, {"bias_max", 8.0}}, {.heads = 4});  // slopes 1/4, 1/16, …
   for (const Json& named :
        {Json("rerope"), Json("leaky_rerope"), Json("self_extend"), Json("string"), Json("lm_infinite"), Json("streaming")}) {
-    const Frame frame = extension(named)->apply(frame_of(40), {16, 40, kUnlimited});
+    const Frame frame = make_extension(named)->apply(frame_of(40), {16, 40, kUnlimited});
     const MaskedBias bias(*alibi, frame, torch::kFloat64);
     int compared = 0;
     for (std::int64_t i = 0; i < 40; ++i) {
@@ -157,7 +157,7 @@ TEST(Distances, SettingsThatChangeNothingGiveTheSchemeItself) {
 
 // τ_i = ln(i+1)/ln L beyond the training length, on q·k alone: 16 keys → 1, 64 keys → ln 64/ln 16 = 1.5.
 TEST(LogN, GrowsWithTheKeysSeen) {
-  const Frame frame = extension("log_n")->apply(frame_of(64), {16, 64, kUnlimited});
+  const Frame frame = make_extension("log_n")->apply(frame_of(64), {16, 64, kUnlimited});
   EXPECT_EQ(frame.temperature[0].item<double>(), 1);
   EXPECT_EQ(frame.temperature[15].item<double>(), 1);
   EXPECT_NEAR(frame.temperature[63].item<double>(), 1.5, 1e-12);
@@ -165,7 +165,7 @@ TEST(LogN, GrowsWithTheKeysSeen) {
 
 // 1 + 0.412·ln 4
 TEST(Drope, IsOneFactorByTheLength) {
-  const Frame frame = extension("drope")->apply(frame_of(64), {16, 64, kUnlimited});
+  const Frame frame = make_extension("drope")->apply(frame_of(64), {16, 64, kUnlimited});
   EXPECT_NEAR(frame.temperature[0].item<double>(), 1.5711532, 1e-6);
   EXPECT_TRUE(torch::equal(frame.temperature, frame.temperature[0].expand({64})));
 }
@@ -177,7 +177,7 @@ TEST(Distances, TheBlockedPathGivesTheReferenceUnderEachOfThem) {
   for (const Json& named :
        {Json("rerope"), Json("leaky_rerope"), Json("self_extend"), Json("string"), Json("lm_infinite"), Json("streaming"),
         Json("window"), Json("log_n"), Json({{"method", "dynamic_ntk"}, {"mode", "per_step"}})}) {
-    const auto used = extension(named);
+    const auto used = make_extension(named);
     Pass pass;
     pass.extension = used.get();
     pass.attention = AttentionPath::kReference;

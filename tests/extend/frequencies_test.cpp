@@ -18,7 +18,7 @@ Frequencies trained(std::int64_t width, double base = 10000) {
 }
 
 Frequencies scaled(const Json& named, const Frequencies& by, std::int64_t train, std::int64_t window) {
-  return extension(named)->frequencies(by, {train, window, kUnlimited});
+  return make_extension(named)->frequencies(by, {train, window, kUnlimited});
 }
 
 void expect_near(const Tensor& got, const std::vector<double>& want, double relative = 1e-6) {
@@ -55,7 +55,7 @@ TEST(DynamicNtk, GrowsTheBaseWithTheLengthAndNotBelowTheTrainingLength) {
 // A token's frequencies under per_step are those of a window that ends with it.
 TEST(DynamicNtk, PerStepGivesEveryTokenTheWindowThatEndsWithIt) {
   const auto model = tiny_model({{"position", "rope"}});
-  const auto per_step = extension({{"method", "dynamic_ntk"}, {"mode", "per_step"}}), per_window = extension("dynamic_ntk");
+  const auto per_step = make_extension({{"method", "dynamic_ntk"}, {"mode", "per_step"}}), per_window = make_extension("dynamic_ntk");
   const Tensor tokens = random_tokens(1, 40);
   Pass pass;
   pass.extension = per_step.get();
@@ -108,6 +108,15 @@ TEST(LongRope, TakesTheShortFactorsWithinTheTrainingLength) {
   expect_near(scaled(named, trained(8), 512, 513).inv_freq, {1, 0.05, 0.0025, 0.000125}, 1e-12);
 }
 
+TEST(LongRope, LeavesTheFirstPositionsAsTheyWereTrained) {
+  const Json named = {{"method", "longrope"}, {"long_factor", {1, 2, 4, 8}}, {"unscaled", 2}};
+  const Tensor positions = torch::tensor({0.0, 1.0, 2.0, 3.0}, torch::kFloat64);
+  const Tensor angles = scaled(named, trained(8), 512, 1024).angles(positions);
+  expect_near(angles[1], {1, 0.1, 0.01, 0.001}, 1e-12);
+  expect_near(angles[2], {2, 0.1, 0.005, 0.00025}, 1e-12);
+  expect_near(scaled(named, trained(8), 512, 512).angles(positions)[2], {2, 0.2, 0.02, 0.002}, 1e-12);
+}
+
 TEST(LongRope, RefusesFactorsThatAreNotOneAPair) {
   try {
     scaled({{"method", "longrope"}, {"long_factor", {1, 2, 3}}}, trained(8), 512, 1024);
@@ -144,7 +153,7 @@ TEST(Frequencies, AWrongParameterIsAConfigError) {
        {Json{{"method", "yarn"}, {"mscale", 1}}, Json{{"method", "yarn"}, {"beta_fast", 1}, {"beta_slow", 2}},
         Json{{"method", "ntk"}, {"factor", 0.5}}, Json("longrope"), Json{{"method", "longrope"}, {"long_factor", {1, 0}}},
         Json{{"method", "llama3"}, {"high_freq_factor", 1}}})
-    EXPECT_THROW(extension(named), ConfigError) << named;
+    EXPECT_THROW(make_extension(named), ConfigError) << named;
 }
 
 // Every rotary scheme takes them, no other does.

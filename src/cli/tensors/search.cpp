@@ -41,14 +41,14 @@ int run_search(const SearchRequest& request, const Experiment& e) {
       search.step();
       write_file_atomic(request.out, dump_json(search.state()));
       bar.update(static_cast<double>(search.iteration()) / static_cast<double>(settings.iterations),
-                 fmt::format("generation {} nll {:.4f}", search.iteration(), search.best().nll));
+                 fmt::format("generation {} nll {:.4f}", search.iteration(), search.best_nll()));
     }
   }
   for (const auto& [name, nll] : search.seeds().items())
     spdlog::info("nll of the validation split at {}: {} {:.4f}", request.length, name, nll.get<double>());
-  spdlog::info("nll of the validation split at {}: best {:.4f}", request.length, search.best().nll);
+  spdlog::info("nll of the validation split at {}: best {:.4f}", request.length, search.best_nll());
   const double scale = static_cast<double>(settings.length) / static_cast<double>(settings.train_length);
-  deliver(dump_json_line(longrope_extension(search.best().factors, scale)) + "\n", "");
+  deliver(dump_json_line(longrope_extension(search.best(), scale)) + "\n", "");
   return 0;
 }
 

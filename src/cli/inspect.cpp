@@ -12,8 +12,8 @@ struct InspectOptions {
 
 /// A scheme by its name in the default model, or the configuration of a run.
 Experiment inspected(const InspectOptions& o) {
-  Document document = is_run(o.target) ? load_run_config(o.target)
-                                       : Document{{{"model", {{"position", o.target}}}}, "inspect " + o.target, {}};
+  Document document =
+      is_run(o.target) ? load_run_config(o.target) : Document{{{"model", {{"position", o.target}}}}, "inspect " + o.target, {}};
   for (const std::string& assignment : o.set) apply_override(document, assignment);
   return read_experiment(document, "inspect");
 }
@@ -36,8 +36,7 @@ void add_inspect(CLI::App& app, const GlobalOptions& global, Action& action) {
     action = [options, &global] {
       Experiment experiment = inspected(*options);
       if (global.threads > 0) experiment.runtime.threads = global.threads;
-      InspectRequest request{options->target, is_run(options->target), options->probes,
-                             options->format};
+      InspectRequest request{options->target, is_run(options->target), options->probes, options->format};
       if (request.probes.empty())
         request.probes = request.is_run ? std::vector<std::string>{"order"} : std::vector<std::string>{"distance", "order"};
       return run_inspect(request, experiment);

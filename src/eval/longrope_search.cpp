@@ -26,10 +26,8 @@ std::vector<double> divisors(const Json& named, const Frequencies& trained, cons
 }  // namespace
 
 Json longrope_extension(const LongRopeChoice& choice, double scale) {
-  return {{"method", "longrope"},
-          {"long_factor", choice.factors},
-          {"factor", std::max(1.0, scale)},
-          {"unscaled", choice.unscaled}};
+  return {
+      {"method", "longrope"}, {"long_factor", choice.factors}, {"factor", std::max(1.0, scale)}, {"unscaled", choice.unscaled}};
 }
 
 LongRopeSearch::LongRopeSearch(const LanguageModel& model, const Split& split, LongRopeSettings settings, EvalSettings evaluation)
@@ -141,8 +139,8 @@ void LongRopeSearch::restore(const Json& state, const std::string& source) {
       throw ConfigError(source + " is of a search with other settings; name another file");
     std::vector<Candidate> population;
     for (const Json& c : state.at("population"))
-      population.push_back({{c.at("factors").get<std::vector<double>>(), c.at("unscaled").get<std::int64_t>()},
-                            c.at("nll").get<double>()});
+      population.push_back(
+          {{c.at("factors").get<std::vector<double>>(), c.at("unscaled").get<std::int64_t>()}, c.at("nll").get<double>()});
     population_ = std::move(population);
     seeds_ = state.at("seeds");
     iteration_ = state.at("iteration").get<std::int64_t>();

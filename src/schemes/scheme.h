@@ -47,11 +47,11 @@ struct Positions {
 
 /// The frequencies of a rotary scheme, which an extension may change.
 struct Frequencies {
-  Tensor inv_freq;            ///< [R/2] float64
-  double base = 10000;        ///< whose powers they are
-  double magnitude = 1;       ///< a factor on cos and sin of queries and keys: logits scale by its square
-  double first = 0;           ///< positions before this one turn by first_inv_freq instead
-  Tensor first_inv_freq = {}; ///< [R/2] float64; undefined while first is 0
+  Tensor inv_freq;             ///< [R/2] float64
+  double base = 10000;         ///< whose powers they are
+  double magnitude = 1;        ///< a factor on cos and sin of queries and keys: logits scale by its square
+  double first = 0;            ///< positions before this one turn by first_inv_freq instead
+  Tensor first_inv_freq = {};  ///< [R/2] float64; undefined while first is 0
   /// By which positions [n] float64 are turned: [n, R/2] float64.
   Tensor angles(const Tensor& positions) const;
 };

@@ -55,7 +55,8 @@ TEST(DynamicNtk, GrowsTheBaseWithTheLengthAndNotBelowTheTrainingLength) {
 // A token's frequencies under per_step are those of a window that ends with it.
 TEST(DynamicNtk, PerStepGivesEveryTokenTheWindowThatEndsWithIt) {
   const auto model = tiny_model({{"position", "rope"}});
-  const auto per_step = make_extension({{"method", "dynamic_ntk"}, {"mode", "per_step"}}), per_window = make_extension("dynamic_ntk");
+  const auto per_step = make_extension({{"method", "dynamic_ntk"}, {"mode", "per_step"}}),
+             per_window = make_extension("dynamic_ntk");
   const Tensor tokens = random_tokens(1, 40);
   Pass pass;
   pass.extension = per_step.get();

@@ -14,9 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Document config_of(const fs::path& folder, const char* name = "config.json") {
-  return load_json(folder / name);
-}
+Document config_of(const fs::path& folder, const char* name = "config.json") { return load_json(folder / name); }
 
 /// Why a model cannot be built here; "" when it can.
 std::string obstacle(const fs::path& folder) {

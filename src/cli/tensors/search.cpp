@@ -33,8 +33,7 @@ int run_search(const SearchRequest& request, const Experiment& e) {
   const Dataset dataset = load_dataset(e.data, run.tokenizer);
   const LongRopeSettings settings = settings_for(request, e);
   LongRopeSearch search(*run.model, dataset.valid, settings, eval_settings(e));
-  if (request.resume && fs::exists(request.out))
-    search.restore(load_json(request.out).root, request.out.string());
+  if (request.resume && fs::exists(request.out)) search.restore(load_json(request.out).root, request.out.string());
   {
     Progress bar("search at " + std::to_string(request.length));
     while (!search.finished()) {

@@ -94,8 +94,9 @@ SweepCell make_cell(const Document& base, const std::vector<Setting>& settings) 
     for (const auto& [pointer, value] : settings) apply_override(document, pointer + "=" + dump_json_line(value));
     document.root.erase("name");
     Experiment e = read_experiment(document, "cell");
-    cell.name = (e.data.is_task() ? e.data.task->name + "-" : "") + e.model.position.name + "-" + std::to_string(e.train.length) +
-                "-s" + std::to_string(e.seed) + "-" + experiment_hash(e).substr(0, 8);
+    const std::string& model = e.model.kind == "transformer" ? e.model.position.name : e.model.kind;
+    cell.name = (e.data.is_task() ? e.data.task->name + "-" : "") + model + "-" + std::to_string(e.train.length) + "-s" +
+                std::to_string(e.seed) + "-" + experiment_hash(e).substr(0, 8);
     e.name = cell.name;
     cell.experiment = std::move(e);
   } catch (const ConfigError& error) {

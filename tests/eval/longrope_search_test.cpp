@@ -28,7 +28,8 @@ TEST(LongRopeSearch, IsNoWorseThanWhatItStartsFromAndNeverLosesTheBest) {
     search.step();
     EXPECT_LE(search.best_nll(), best);
     best = search.best_nll();
-    for (const Json& candidate : search.state()["population"]) {
+    const Json state = search.state();
+    for (const Json& candidate : state["population"]) {
       const auto factors = candidate["factors"].get<std::vector<double>>();
       ASSERT_EQ(factors.size(), 4u);
       unscaled.insert(candidate["unscaled"].get<std::int64_t>());

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -67,7 +68,14 @@ class Seconds : public benchmark::BenchmarkReporter {
   std::vector<double> seconds_;
 };
 
+/// The first iterations fault their memory in and compile products: three are left out, or as many as two seconds hold.
+void warm_up(const BenchWork& work) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 3 && std::chrono::steady_clock::now() - start < std::chrono::seconds(2); ++i) work.iteration();
+}
+
 std::vector<double> timed(const BenchCase& c, const BenchWork& work, const BenchOptions& options) {
+  warm_up(work);
   benchmark::RegisterBenchmark(c.name.c_str(),
                                [&work](benchmark::State& state) {
                                  for (auto _ : state) work.iteration();

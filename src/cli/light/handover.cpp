@@ -22,6 +22,7 @@ int hand_over() {
   setenv("OPENBLAS_NUM_THREADS", "1", 0);
   setenv("MALLOC_MMAP_THRESHOLD_", "268435456", 0);
   setenv("MALLOC_TRIM_THRESHOLD_", "536870912", 0);
+  setenv("MALLOC_TOP_PAD_", "67108864", 0);  // a worker's empty heap stays: it would be unmapped whatever the threshold
   const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "posenc-torch";
   std::vector<char*> argv;
   for (const std::string& argument : process_arguments()) argv.push_back(const_cast<char*>(argument.c_str()));
